@@ -1,0 +1,260 @@
+//! Negative controls: rules that keep text fluent and make it wrong. Each goes through the check that the production
+//! rule passes, and fails it. A check that has never rejected anything proves nothing.
+
+use num_rational::BigRational;
+use num_traits::{One, ToPrimitive, Zero};
+use specfleet_speculation::TokenId;
+use specfleet_speculation::accept::{Choices, Judge, Residual, Standard, Verdict};
+use specfleet_speculation::law::Law;
+
+use crate::enumerate::{Branches, ExactLaw, Fraction};
+use crate::theorem::{Method, Production, always, case, reversed_draft};
+
+type Accept = fn(&mut Branches, TokenId, &ExactLaw, &ExactLaw) -> bool;
+type Replace = fn(&ExactLaw, &ExactLaw) -> ExactLaw;
+type Draft = fn(&mut Branches, ExactLaw) -> Option<(TokenId, ExactLaw)>;
+
+/// A rule put together from right and wrong parts.
+#[derive(Clone, Copy)]
+struct Parts {
+    draft: Draft,
+    accept: Accept,
+    replace: Replace,
+}
+
+/// All parts right: the same rule as production, written down a second time.
+const RIGHT: Parts = Parts { draft: honest_draft, accept: by_ratio, replace: residual };
+
+impl Method for Parts {
+    fn draft(&self, branches: &mut Branches, law: ExactLaw) -> Option<(TokenId, ExactLaw)> {
+        (self.draft)(branches, law)
+    }
+
+    fn judge<'b>(&self, branches: &'b mut Branches) -> Box<dyn Judge<ExactLaw, ExactLaw> + 'b> {
+        Box::new(PartsJudge { parts: *self, branches })
+    }
+}
+
+struct PartsJudge<'b> {
+    parts: Parts,
+    branches: &'b mut Branches,
+}
+
+impl Judge<ExactLaw, ExactLaw> for PartsJudge<'_> {
+    fn judge(&mut self, _position: u64, proposed: TokenId, draft: &ExactLaw, target: &ExactLaw) -> Verdict {
+        if (self.parts.accept)(self.branches, proposed, draft, target) {
+            Verdict::Accepted
+        } else {
+            Verdict::Corrected(self.branches.draw_from(&(self.parts.replace)(draft, target)))
+        }
+    }
+
+    fn choose(&mut self, _position: u64, target: &ExactLaw) -> TokenId {
+        self.branches.draw_from(target)
+    }
+}
+
+fn honest_draft(branches: &mut Branches, law: ExactLaw) -> Option<(TokenId, ExactLaw)> {
+    Some((branches.draw_from(&law), law))
+}
+
+fn by_ratio(branches: &mut Branches, proposed: TokenId, draft: &ExactLaw, target: &ExactLaw) -> bool {
+    let (p, q) = (target.probability(proposed), draft.probability(proposed));
+    branches.flip(if p >= q { Fraction::one() } else { p / q })
+}
+
+fn residual(draft: &ExactLaw, target: &ExactLaw) -> ExactLaw {
+    let residual = Residual::new(target, draft);
+    residual.map_or(target.clone(), |residual| {
+        ExactLaw((0..residual.width() as TokenId).map(|token| residual.weight(token)).collect())
+    })
+}
+
+/// Draws the token from the target and accepts the draft token if they are equal. With the drawn token as the
+/// replacement that would be exact; these controls draw the replacement afresh.
+fn by_match(branches: &mut Branches, proposed: TokenId, _: &ExactLaw, target: &ExactLaw) -> bool {
+    branches.draw_from(target) == proposed
+}
+
+fn law_of(method: &impl Method) -> Vec<f64> {
+    let (outcomes, _) = reversed_draft(&[1], 1).outcomes(method);
+    let probability = |token: TokenId| outcomes.get(&vec![token]).map_or(0.0, |exact| exact.to_f64().unwrap());
+    (0..4).map(probability).collect()
+}
+
+#[track_caller]
+fn assert_wrong(name: &str, method: Parts, expected: [f64; 4]) {
+    let found = law_of(&method);
+    println!("{name:<56} {found:.4?}");
+    assert!(found.iter().zip(expected).all(|(left, right)| (left - right).abs() < 1e-4), "{name}: {found:?}");
+
+    let several = reversed_draft(&[2], 2);
+    assert_ne!(several.outcomes(&method).0, several.expected(), "{name} passed the exact check");
+}
+
+#[test]
+fn the_check_accepts_the_rule_put_together_from_right_parts() {
+    for case in [reversed_draft(&[2], 3), case("zeros", always([0, 1, 2]), always([3, 0, 1]), &[2, 1], 3)] {
+        assert_eq!(case.outcomes(&RIGHT).0, case.expected());
+        assert_eq!(case.outcomes(&RIGHT).0, case.outcomes(&Production).0);
+    }
+}
+
+#[test]
+fn accepting_only_the_targets_arg_max_is_caught() {
+    let accept: Accept = |_, proposed, _, target| proposed == target.arg_max();
+    assert_wrong("accept iff x = arg max p", Parts { accept, ..RIGHT }, [0.0, 0.0, 0.225, 0.775]);
+}
+
+#[test]
+fn accepting_everything_is_caught() {
+    assert_wrong("accept always", Parts { accept: |_, _, _, _| true, ..RIGHT }, [0.4, 0.3, 0.2, 0.1]);
+}
+
+#[test]
+fn a_match_with_a_fresh_draw_is_caught() {
+    let fresh = Parts { accept: by_match, replace: |_, target| target.clone(), ..RIGHT };
+    assert_wrong("match, then fresh p", fresh, [0.12, 0.22, 0.30, 0.36]);
+    assert_wrong("match, then residual", Parts { accept: by_match, ..RIGHT }, [0.04, 0.06, 0.26, 0.64]);
+}
+
+#[test]
+fn a_fresh_draw_from_p_after_rejection_is_caught() {
+    let fresh = Parts { replace: |_, target| target.clone(), ..RIGHT };
+    assert_wrong("ratio, then fresh p", fresh, [0.14, 0.28, 0.32, 0.26]);
+}
+
+/// The positive part went through softmax instead of being divided by its sum.
+#[test]
+fn a_softmax_residual_is_caught() {
+    let replace: Replace = |draft, target| {
+        let positive = |token: TokenId| {
+            let difference = target.probability(token) - draft.probability(token);
+            if difference > Fraction::zero() { difference.to_f64().unwrap() } else { 0.0 }
+        };
+        ExactLaw((0..4).map(|token| BigRational::from_float(positive(token).exp()).unwrap()).collect())
+    };
+    assert_wrong("softmax residual", Parts { replace, ..RIGHT }, [0.1898, 0.2898, 0.2992, 0.2212]);
+}
+
+/// Arg max drafts that report the softmax.
+#[test]
+fn a_greedy_draft_that_reports_a_distribution_is_caught() {
+    let draft: Draft = |_, law| Some((law.arg_max(), law));
+    assert_wrong("draft arg max, report q", Parts { draft, ..RIGHT }, [0.25, 0.0, 0.1875, 0.5625]);
+}
+
+/// Drawn from the two likeliest, reported without the cut.
+#[test]
+fn a_q_from_before_the_cut_is_caught() {
+    let draft: Draft = |branches, law| {
+        let mut cut = law.clone();
+        cut.0[2..].fill(Fraction::zero());
+        Some((branches.draw_from(&cut), law))
+    };
+    // The target's own top-2 of [.4, .3, .2, .1].
+    let case = case("top-2 on both sides", always([4, 3, 0, 0]), always([3, 4, 2, 1]), &[1], 1);
+    let (outcomes, _) = case.outcomes(&Parts { draft, ..RIGHT });
+    assert_eq!(outcomes[&vec![0]], Fraction::new(3.into(), 7.into()));
+    assert_ne!(outcomes, case.expected());
+}
+
+/// Drawn at temperature 0.5, and p and q both computed at temperature 1.
+#[test]
+fn a_temperature_on_one_side_is_caught() {
+    let draft: Draft = |branches, law| {
+        let sharpened = ExactLaw(law.0.iter().map(|weight| weight * weight).collect());
+        Some((branches.draw_from(&sharpened), law))
+    };
+    assert_wrong("drawn at 0.5, judged at 1", Parts { draft, ..RIGHT }, [0.1333, 0.2, 0.2583, 0.4083]);
+}
+
+/// Penalties that miss the draft tokens before the position, or rows of an older prefix.
+#[test]
+fn rows_that_do_not_see_earlier_draft_tokens_are_caught() {
+    struct Shortsighted;
+    impl Method for Shortsighted {
+        fn prefix(&self, committed: &[TokenId], _before: &[TokenId]) -> Vec<TokenId> {
+            committed.to_vec()
+        }
+
+        fn judge<'b>(&self, branches: &'b mut Branches) -> Box<dyn Judge<ExactLaw, ExactLaw> + 'b> {
+            Production.judge(branches)
+        }
+    }
+
+    // A token that has occurred is less likely.
+    let penalised = |prefix: &[TokenId]| (0..3).map(|token| if prefix.contains(&token) { 1 } else { 4 }).collect();
+    let case = case("penalties", Box::new(penalised), always([1, 1, 1]), &[2], 3);
+    assert_eq!(case.outcomes(&Production).0, case.expected());
+    assert_ne!(case.outcomes(&Shortsighted).0, case.expected());
+}
+
+#[test]
+fn a_q_that_is_truncated_after_the_draw_is_caught() {
+    let draft: Draft = |branches, law| {
+        let token = branches.draw_from(&law);
+        let mut reported = law;
+        reported.0[2..].fill(Fraction::zero());
+        Some((token, reported))
+    };
+    // Reported [4/7, 3/7, 0, 0]: tokens 2 and 3 always pass, 0 and 1 too seldom.
+    assert_wrong("q truncated after the draw", Parts { draft, ..RIGHT }, [0.07, 0.14, 0.41, 0.38]);
+}
+
+#[test]
+fn dropping_unlikely_draft_tokens_is_caught() {
+    let draft: Draft = |branches, law| {
+        let token = branches.draw_from(&law);
+        let is_likely = law.probability(token) > Fraction::new(1.into(), 4.into());
+        is_likely.then_some((token, law))
+    };
+    // Dropped with probability 0.3, and then p; else accepted 0.1 and 0.2, or the residual.
+    let expected = [0.13, 0.26, 0.09 + 0.1, 0.12 + 0.3];
+    assert_wrong("unlikely draft tokens dropped", Parts { draft, ..RIGHT }, expected);
+}
+
+/// The honest way to shorten a proposal looks at q before the draw, and is exact.
+#[test]
+fn stopping_before_the_draw_is_exact() {
+    let draft: Draft = |branches, law| {
+        let likeliest = law.probability(law.arg_max());
+        (likeliest > Fraction::new(1.into(), 2.into())).then(|| (branches.draw_from(&law), law))
+    };
+    let target =
+        Box::new(|prefix: &[TokenId]| if prefix.len().is_multiple_of(2) { vec![1, 2, 3] } else { vec![3, 1, 1] });
+    let drafted = Box::new(|prefix: &[TokenId]| if prefix.len() == 1 { vec![1, 1, 1] } else { vec![5, 1, 1] });
+    let case = case("stops before uncertain draws", target, drafted, &[3], 3);
+    assert_eq!(case.outcomes(&Parts { draft, ..RIGHT }).0, case.expected());
+}
+
+/// To end rounds early, the end token was suppressed at draft positions.
+#[test]
+fn suppressing_the_end_at_draft_positions_is_caught() {
+    struct EndSuppressed;
+    struct Suppressing<'b>(Standard<&'b mut Branches>);
+    const END: usize = 0;
+
+    impl Judge<ExactLaw, ExactLaw> for Suppressing<'_> {
+        fn judge(&mut self, position: u64, proposed: TokenId, draft: &ExactLaw, target: &ExactLaw) -> Verdict {
+            let mut target = target.clone();
+            target.0[END] = Fraction::zero();
+            self.0.judge(position, proposed, draft, &target)
+        }
+
+        fn choose(&mut self, position: u64, target: &ExactLaw) -> TokenId {
+            self.0.0.draw(position, target)
+        }
+    }
+
+    impl Method for EndSuppressed {
+        fn judge<'b>(&self, branches: &'b mut Branches) -> Box<dyn Judge<ExactLaw, ExactLaw> + 'b> {
+            Box::new(Suppressing(Standard(branches)))
+        }
+    }
+
+    let mut case = case("an end with half the mass", always([1, 1]), always([0, 1]), &[2], 3);
+    case.end = Some(END as TokenId);
+    assert_eq!(case.outcomes(&Production).0, case.expected());
+    assert_ne!(case.outcomes(&EndSuppressed).0, case.expected());
+}
