@@ -1,0 +1,29 @@
+//! A service that computes well can still be a bad neighbour: it answers health checks before it can answer requests,
+//! drops streams when it is replaced, hides a wrong flag behind a default, or leaves a trace that ends at its door.
+//! Both services share this crate so that they behave alike in all of it.
+//!
+//! - [`args`]: flags, each also an environment variable; [`Problems`] reports every bad one at once.
+//! - [`Telemetry`]: logs, traces and metrics, started once in `main` and flushed at the end. [`Metrics`] alone for tests.
+//! - [`propagation`]: one trace over both services.
+//! - [`Readiness`] and [`Shutdown`]: what a process is ready for, and how it ends.
+//! - [`GrpcServer`]: a gRPC server with health, reflection, deadlines and drain; [`MetricsPage`]: the port for probes and
+//!   scrapers.
+//! - [`identity`]: who serves, on the wire.
+//!
+//! **Not here:** anything that knows what a proposal or a token is.
+
+pub mod args;
+pub mod identity;
+mod lifecycle;
+mod metrics_page;
+pub mod problems;
+pub mod propagation;
+pub mod serve;
+pub mod telemetry;
+
+pub use args::{ListenArgs, ModelArgs, TelemetryArgs};
+pub use lifecycle::{Readiness, Shutdown};
+pub use metrics_page::MetricsPage;
+pub use problems::Problems;
+pub use serve::{Deadline, GrpcServer, bind};
+pub use telemetry::{Metrics, Telemetry};
