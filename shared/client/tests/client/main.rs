@@ -1,0 +1,10 @@
+//! The client library and `specctl` against a verifier that plays a script: what a user sees, byte for byte.
+#![allow(clippy::unwrap_used)]
+
+mod bench;
+mod chat;
+mod fake;
+mod generate;
+mod identity;
+mod library;
+mod specctl;
