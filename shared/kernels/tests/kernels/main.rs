@@ -1,0 +1,20 @@
+//! Kernels against plain scalar arithmetic, and against themselves in other company.
+#![allow(clippy::unwrap_used)]
+
+mod attention;
+mod contracts;
+mod linear;
+mod pool;
+mod reference;
+mod rows;
+
+use std::num::NonZeroUsize;
+
+use specfleet_kernels::WorkerPool;
+
+/// A pool, where the machine has the instructions; the tests have nothing to say elsewhere.
+fn pool(n_threads: usize) -> Option<WorkerPool> {
+    let pool = WorkerPool::new(NonZeroUsize::new(n_threads).unwrap()).ok();
+    assert_eq!(pool.is_some(), specfleet_kernels::supported());
+    pool
+}
