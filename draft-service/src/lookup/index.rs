@@ -1,0 +1,119 @@
+//! Where did these tokens last occur? Answered without reading the prefix again in every round.
+
+use std::collections::HashMap;
+
+use specfleet_speculation::TokenId;
+
+/// The longest n-gram that an index can be asked for.
+pub(crate) const LONGEST_NGRAM: usize = 4;
+
+/// For every n-gram of a growing sequence, up to a length: where its most recent occurrence that has a continuation ends.
+pub(crate) struct NgramIndex {
+    /// Shorter n-grams are filled up with `None`.
+    continuations: HashMap<Ngram, usize>,
+    longest: usize,
+    n_indexed: usize,
+}
+
+type Ngram = [Option<TokenId>; LONGEST_NGRAM];
+
+impl NgramIndex {
+    /// An index of nothing, for n-grams of 1 to `longest` tokens.
+    pub(crate) fn new(longest: usize) -> Self {
+        Self { continuations: HashMap::new(), longest: longest.clamp(1, LONGEST_NGRAM), n_indexed: 0 }
+    }
+
+    /// Takes in the tokens of `sequence` that came since the last time.
+    pub(crate) fn extend(&mut self, sequence: &[TokenId]) {
+        // An n-gram is entered only once a token follows it, so the one at the very end is never its own occurrence.
+        for end in self.n_indexed.max(1)..sequence.len() {
+            for n in 1..=self.longest.min(end) {
+                self.continuations.insert(ngram(&sequence[end - n..end]), end);
+            }
+        }
+        self.n_indexed = sequence.len();
+    }
+
+    /// At most `length` tokens that may follow `sequence`, which must be what the index was last extended with. Where the
+    /// earlier occurrence is so near that its continuation runs into the end, the repetition goes on.
+    pub(crate) fn continuation(&self, sequence: &[TokenId], length: usize) -> Vec<TokenId> {
+        let longest_first = (1..=self.longest.min(sequence.len())).rev();
+        let found = longest_first.into_iter().find_map(|n| {
+            let last = &sequence[sequence.len() - n..];
+            self.continuations.get(&ngram(last)).copied()
+        });
+        let Some(begin) = found else { return Vec::new() };
+        sequence[begin..].iter().copied().cycle().take(length).collect()
+    }
+}
+
+fn ngram(tokens: &[TokenId]) -> Ngram {
+    let mut ngram = [None; LONGEST_NGRAM];
+    for (slot, &token) in ngram.iter_mut().zip(tokens) {
+        *slot = Some(token);
+    }
+    ngram
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn continuation(sequence: &[TokenId], length: usize) -> Vec<TokenId> {
+        let mut index = NgramIndex::new(3);
+        index.extend(sequence);
+        index.continuation(sequence, length)
+    }
+
+    #[test]
+    fn continuations() {
+        let cases: [(&str, &[TokenId], &[TokenId]); 8] = [
+            ("one token has no past", &[1], &[]),
+            ("nothing repeats", &[1, 2, 3, 4], &[]),
+            ("the last token occurred", &[7, 8, 9, 7], &[8, 9, 7, 8]),
+            ("the longest n-gram wins", &[1, 2, 3, 4, 9, 3, 5, 5, 1, 2, 3], &[4, 9, 3, 5]),
+            ("the most recent occurrence wins", &[1, 2, 8, 1, 2, 9, 6, 6, 1, 2], &[9, 6, 6, 1]),
+            ("a shorter n-gram where no longer one occurred", &[3, 4, 5, 6, 9, 3], &[4, 5, 6, 9]),
+            ("a loop goes on", &[1, 2, 1, 2, 1], &[2, 1, 2, 1]),
+            ("a run goes on", &[5, 5], &[5, 5, 5, 5]),
+        ];
+        for (name, sequence, expected) in cases {
+            assert_eq!(continuation(sequence, 4), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn growing_in_pieces_finds_what_reading_at_once_finds() {
+        // A sequence with many repetitions: a linear congruential walk over 5 ids.
+        let mut state = 7_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % 5
+        };
+        let sequence: Vec<TokenId> = (0..300).map(|_| next()).collect();
+        let mut index = NgramIndex::new(3);
+        let mut len = 0;
+        while len < sequence.len() {
+            len = (len + 1 + next() as usize).min(sequence.len());
+            index.extend(&sequence[..len]);
+            assert_eq!(index.continuation(&sequence[..len], 6), continuation(&sequence[..len], 6), "at {len}");
+        }
+    }
+
+    #[test]
+    fn agrees_with_searching_the_text() {
+        let search = |sequence: &[TokenId]| {
+            (1..=3.min(sequence.len())).rev().find_map(|n| {
+                let last = &sequence[sequence.len() - n..];
+                let earlier = &sequence[..sequence.len() - 1];
+                let start = earlier.windows(n).rposition(|window| window == last)?;
+                Some(sequence[start + n])
+            })
+        };
+        // All sequences of 7 tokens over 3 ids.
+        for number in 0..3_u32.pow(7) {
+            let sequence: Vec<TokenId> = (0..7).map(|digit| number / 3_u32.pow(digit) % 3).collect();
+            assert_eq!(continuation(&sequence, 1).first().copied(), search(&sequence), "{sequence:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The draft-service. See the library for how it works.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use specfleet_draft_service::{
+    Cli, assemble,
+    config::{Command, Config},
+    run,
+    telemetry::SERVICE_NAME,
+};
+use specfleet_service::{Shutdown, Telemetry};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Some(Command::Assemble(args)) => assemble(args),
+        None => serve(cli.serve),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("draft-service: {}", with_causes(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn serve(config: Config) -> anyhow::Result<()> {
+    config.validate()?;
+    let telemetry = Telemetry::start(SERVICE_NAME, &config.telemetry)?;
+    let shutdown = Shutdown::on_signals(config.listen.drain_limit)?;
+    let outcome = run(config, shutdown, telemetry.metrics()).await;
+    telemetry.shutdown().await;
+    outcome
+}
+
+/// The error and those causes that it does not quote. No backtrace: it is about the environment, not about the code.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        _ if text.contains(&cause) => text,
+        _ => format!("{text}: {cause}"),
+    })
+}

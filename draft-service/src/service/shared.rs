@@ -1,0 +1,127 @@
+//! What every call of the service uses, and the checks at its border: behind them ids are in range, parameters are
+//! valid, and the version is the one that was pinned.
+
+use std::sync::Arc;
+
+use specfleet_protocol::{
+    convert::{DistributionForm, DraftSettings, RoundProposal, Timings, check_token_ids},
+    status::{Reason, Refusal, invalid_argument, model_failed, version_mismatch},
+    v1,
+};
+use specfleet_speculation::{
+    TokenId,
+    distribution::Proposal,
+    propose::Support,
+    random::DraftRandomness,
+    transform::{Invalid, InvalidField, Transforms},
+};
+use tonic::Status;
+use tracing::{debug, warn};
+
+use crate::{
+    engine::{Engine, Open, Proposed, Settings},
+    telemetry::Metrics,
+};
+
+/// One engine and the identity of what it runs.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    /// With the vocabulary's token digests.
+    pub(crate) identity: v1::Identity,
+    /// Ids that the draft knows are below this.
+    pub(crate) n_vocab: usize,
+    /// How much of q a sparse distribution keeps.
+    pub(crate) support: Support,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Shared {
+    /// The identity, with digests of the vocabulary only for those who ask: they are the largest part of it.
+    pub(crate) fn identity(&self, with_token_digests: bool) -> v1::Identity {
+        let mut identity = self.identity.clone();
+        if !with_token_digests && let Some(vocabulary) = &mut identity.vocabulary {
+            vocabulary.token_digests.clear();
+        }
+        identity
+    }
+
+    /// Version ids are compared exactly; there is no best effort.
+    pub(crate) fn check_pin(&self, pin: &str) -> Result<(), Status> {
+        let served = &self.identity.version_id;
+        if pin == served { Ok(()) } else { Err(version_mismatch(pin, served)) }
+    }
+
+    /// Checks everything about a session that does not depend on the engine's state.
+    pub(crate) fn check_open(
+        &self,
+        settings: Option<v1::DraftSettings>,
+        committed: Vec<TokenId>,
+        prompt_length: u32,
+    ) -> Result<Open, Status> {
+        if committed.is_empty() {
+            return Err(invalid_argument("committed", "is empty; a draft needs at least one token to go on from"));
+        }
+        check_token_ids("committed", &committed, self.n_vocab)?;
+        let n_prompt = prompt_length as usize;
+        if n_prompt == 0 || n_prompt > committed.len() {
+            let allowed = format!("is {prompt_length}, must be from 1 to the {} committed tokens", committed.len());
+            return Err(invalid_argument("prompt_length", allowed));
+        }
+        let settings = settings.ok_or_else(|| invalid_argument("settings", "is missing"))?;
+        Ok(Open { committed, n_prompt, settings: self.settings(settings.try_into()?)? })
+    }
+
+    fn settings(&self, settings: DraftSettings) -> Result<Settings, Status> {
+        let mut sampling = settings.sampling;
+        // The target may know more ids than the draft. A draft never proposes those, so that what is said about them
+        // does not touch q.
+        sampling.logit_bias.retain(|&(token, _)| (token as usize) < self.n_vocab);
+        sampling.end_tokens.retain(|&token| (token as usize) < self.n_vocab);
+        let transforms = Transforms::new(sampling, self.n_vocab).map_err(refuse_sampling)?;
+        let support = match settings.form {
+            DistributionForm::Sparse => self.support,
+            DistributionForm::Dense => Support::Full,
+        };
+        let randomness = DraftRandomness::new(&settings.draft_seed);
+        Ok(Settings { transforms, randomness, rule: settings.rule, support })
+    }
+
+    /// The wire form of what was drafted.
+    pub(crate) fn proposal(&self, round: u64, proposed: Proposed) -> Result<v1::Proposal, Status> {
+        let Proposed { base, tokens, distributions, queue, compute } = proposed;
+        // The same check that the verifier makes: a fault of ours is found where it is.
+        let proposal = Proposal::new(tokens, distributions, self.n_vocab)
+            .map_err(|error| model_failed(format!("the draft made an impossible proposal: {error}")))?;
+        Ok(v1::Proposal::from(&RoundProposal {
+            round,
+            base_length: base.length,
+            base_digest: base.digest,
+            version_id: self.identity.version_id.clone(),
+            proposal,
+            timings: Timings { queue, compute },
+        }))
+    }
+
+    /// Counts and logs a call or stream that ends with an error.
+    pub(crate) fn refuse(&self, status: Status) -> Status {
+        let reason = Reason::of(&status);
+        self.metrics.refused(reason);
+        match reason {
+            Some(reason) => warn!(reason = reason.as_str(), message = status.message(), "refused"),
+            None => debug!(message = status.message(), "the stream broke"),
+        }
+        status
+    }
+}
+
+/// Every parameter that is wrong, each as a field of its own.
+fn refuse_sampling(invalid: Invalid) -> Status {
+    let refusal = Refusal::new(Reason::InvalidArgument, invalid.to_string());
+    let with_field = |refusal: Refusal, field: &InvalidField| {
+        refusal.field(
+            format!("settings.sampling.{}", field.field),
+            format!("is {}, must be {}", field.value, field.allowed),
+        )
+    };
+    invalid.fields.iter().fold(refusal, with_field).into()
+}

@@ -1,0 +1,9 @@
+//! The service as a verifier meets it: production code over gRPC in memory, with a scripted model behind it.
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+mod lookup;
+mod memory;
+mod proposals;
+mod rounds;
+mod rules;
