@@ -1,0 +1,157 @@
+//! Chat messages to the prompt that a model was tuned on.
+//!
+//! Every chat model has its own way to mark who speaks, and ships it as a Jinja template. The templates are written for
+//! Python's Jinja inside the `transformers` library, so rendering has to behave as it does there: blocks swallow the
+//! line break after them, strings have Python methods, JSON is spelled as Python spells it, and a template can refuse
+//! messages by calling `raise_exception`.
+
+mod clock;
+mod json;
+
+use std::sync::Arc;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, ErrorKind, context};
+
+/// The one template in the environment. Without an extension nothing is escaped.
+const NAME: &str = "chat";
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// Who speaks: "system", "user" or "assistant" in most templates.
+    pub role: String,
+    /// What they say.
+    pub content: String,
+}
+
+/// The special tokens that templates refer to by name, spelled out; empty where the model has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialTokens {
+    /// `bos_token`.
+    pub begin: String,
+    /// `eos_token`.
+    pub end: String,
+}
+
+/// A parsed template. Clones share it.
+#[derive(Clone)]
+pub struct ChatTemplate(Arc<Inner>);
+
+struct Inner {
+    environment: Environment<'static>,
+    special: SpecialTokens,
+    source: String,
+}
+
+/// A template that does not parse or does not render.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The template itself is wrong.
+    #[error("the chat template does not parse: {0}")]
+    Parse(String),
+    /// The template refused the messages, in its own words.
+    #[error("the model's chat template refuses these messages: {0}")]
+    Refused(String),
+    /// The template failed on these messages.
+    #[error("the chat template failed: {0}; send the prompt as text or token ids instead")]
+    Render(String),
+}
+
+impl ChatTemplate {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// If it is not valid Jinja.
+    pub fn new(source: &str, special: SpecialTokens) -> Result<Self, Error> {
+        let mut environment = Environment::new();
+        environment.set_syntax(syntax()?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_filter("tojson", json::to_json);
+        environment.add_function("raise_exception", raise_exception);
+        environment.add_function("strftime_now", |format: &str| clock::format_now(format));
+        environment
+            .add_template_owned(NAME, without_generation_tags(source))
+            .map_err(|error| Error::Parse(format!("{error:#}")))?;
+        Ok(Self(Arc::new(Inner { environment, special, source: source.to_owned() })))
+    }
+
+    /// Renders a conversation. With `add_generation_prompt` the text ends where the assistant's answer begins.
+    ///
+    /// The text holds the begin token already where the template writes one: encode it without adding special tokens.
+    ///
+    /// # Errors
+    /// If the template refuses the messages (an unknown role, two user turns in a row, ...) or fails on them.
+    pub fn render(&self, messages: &[ChatMessage], add_generation_prompt: bool) -> Result<String, Error> {
+        let messages: Vec<_> = messages
+            .iter()
+            .map(|message| context! { role => message.role.as_str(), content => message.content.as_str() })
+            .collect();
+        let values = context! {
+            messages => messages,
+            add_generation_prompt => add_generation_prompt,
+            bos_token => self.0.special.begin.as_str(),
+            eos_token => self.0.special.end.as_str(),
+        };
+        let template = self.0.environment.get_template(NAME).map_err(failure)?;
+        template.render(values).map_err(failure)
+    }
+
+    /// The template as it was given.
+    pub fn source(&self) -> &str {
+        &self.0.source
+    }
+
+    /// The special tokens it was given.
+    pub fn special_tokens(&self) -> &SpecialTokens {
+        &self.0.special
+    }
+}
+
+/// Blocks swallow their line, as `transformers` sets it.
+fn syntax() -> Result<SyntaxConfig, Error> {
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    syntax.map_err(|error| Error::Parse(error.to_string()))
+}
+
+/// Marks an error that the template raised on purpose.
+#[derive(Debug, thiserror::Error)]
+#[error("raised by the template")]
+struct Raised;
+
+fn raise_exception(message: String) -> Result<minijinja::Value, minijinja::Error> {
+    Err(minijinja::Error::new(ErrorKind::InvalidOperation, message).with_source(Raised))
+}
+
+fn failure(error: minijinja::Error) -> Error {
+    let raised = std::error::Error::source(&error).is_some_and(|source| source.is::<Raised>());
+    match error.detail() {
+        Some(message) if raised => Error::Refused(message.to_owned()),
+        _ => Error::Render(format!("{error:#}")),
+    }
+}
+
+/// `{% generation %}` marks the assistant's tokens for training; at inference it does nothing. It becomes a condition
+/// that always holds, so that the tags' whitespace markers keep their effect.
+fn without_generation_tags(source: &str) -> String {
+    let mut text = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        let Some(end) = tag.find("%}") else { break };
+        let inside = &tag[2..end];
+        let name = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        text.push_str(before);
+        match name {
+            "generation" => text.push_str(&format!("{{%{}%}}", inside.replace("generation", "if true"))),
+            "endgeneration" => text.push_str(&format!("{{%{}%}}", inside.replace("endgeneration", "endif"))),
+            _ => text.push_str(&tag[..end + 2]),
+        }
+        rest = &tag[end + 2..];
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! With the fused operators a row has the same bits in every way that it can be computed: the reason why
+//! text does not change when speculation or other requests come and go.
+
+use std::num::NonZeroUsize;
+
+use specfleet_model::load::{Dtype, LoadOptions, Operators};
+use specfleet_speculation::TokenId;
+
+use crate::support::{CHECKPOINTS, golden, model, options};
+use crate::ways::{Rows, WAYS};
+
+#[test]
+fn a_row_has_the_same_bits_in_every_way() {
+    for (name, folder) in CHECKPOINTS {
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let golden = golden(folder);
+            let sequences: Vec<_> = golden.iter().map(|golden| golden.tokens.as_slice()).collect();
+            let options = options(Operators::Fused, dtype);
+            let Some(mut model) = model(name, &options) else { return };
+            let (_, at_once) = WAYS[0];
+            let expected = at_once(&mut *model, &sequences);
+            for (way, compute) in WAYS {
+                assert_same_bits(&compute(&mut *model, &sequences), &expected, &format!("{name}, {dtype}, {way}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_has_the_same_bits_with_any_number_of_threads() {
+    let tokens: Vec<TokenId> = (0..100).map(|i| i * 37 % 128).collect();
+    let rows = |n_threads| {
+        let threads = NonZeroUsize::new(n_threads);
+        let options = LoadOptions { threads, ..options(Operators::Fused, Dtype::Bf16) };
+        let mut model = model("smollm2", &options)?;
+        let (_, at_once) = WAYS[0];
+        Some(at_once(&mut *model, &[&tokens]))
+    };
+    let Some(expected) = rows(1) else { return };
+    for n_threads in [2, 3] {
+        assert_same_bits(&rows(n_threads).unwrap(), &expected, &format!("{n_threads} threads"));
+    }
+}
+
+fn assert_same_bits(rows: &Rows, expected: &Rows, context: &str) {
+    for (sequence, (rows, expected)) in rows.iter().zip(expected).enumerate() {
+        assert_eq!(rows.len(), expected.len(), "{context}");
+        for (position, (row, expected)) in rows.iter().zip(expected).enumerate() {
+            let Some(row) = row else { continue };
+            let bits = |row: &[f32]| row.iter().map(|logit| logit.to_bits()).collect::<Vec<_>>();
+            let same = bits(row) == bits(expected.as_ref().unwrap());
+            assert!(same, "{context}: sequence {sequence}, position {position}");
+        }
+    }
+}
