@@ -122,7 +122,7 @@ pub struct ModelDescription {
     pub context_length: usize,
     /// Element type of weights and KV memory: `bf16` or `f32`.
     pub dtype: String,
-    /// Where and how it runs, for people: `cpu (fused, 2 threads)`.
+    /// Where and how it runs, for people: `cpu (fused)`.
     pub device: String,
     /// Bytes of weights that a step of few rows reads, each matrix once: the floor of its duration.
     pub step_weight_bytes: u64,

@@ -145,7 +145,7 @@ fn assemble<O: OperatorSet + 'static>(
         draft_vocab,
         context_length: config.context_length,
         dtype: options.dtype.to_string(),
-        device: format!("{device} ({})", operators.describe()),
+        device: format!("{device} ({})", operators.name()),
         step_weight_bytes: read.step_bytes,
         threads: threads.get(),
         weights_digest: read.digest,

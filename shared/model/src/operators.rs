@@ -95,8 +95,8 @@ pub(crate) trait Operators: Send {
     /// What it was made for.
     fn geometry(&self) -> &Geometry;
 
-    /// Name and threads, for the description: `fused, 2 threads`.
-    fn describe(&self) -> String;
+    /// For the description: `fused` or `libtorch`.
+    fn name(&self) -> &'static str;
 
     /// The matrix made of `parts` stacked in order, each row-major `[n_out_of_part, n_in]`.
     fn matrix(&self, parts: &[Values<'_>], n_in: usize, bias: Option<Vec<f32>>) -> Result<Self::Matrix, tch::TchError>;

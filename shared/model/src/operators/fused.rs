@@ -91,8 +91,8 @@ impl<E: Element> Operators for Fused<E> {
         &self.geometry
     }
 
-    fn describe(&self) -> String {
-        format!("fused, {} threads", self.pool.n_threads())
+    fn name(&self) -> &'static str {
+        "fused"
     }
 
     fn matrix(&self, parts: &[Values<'_>], n_in: usize, bias: Option<Vec<f32>>) -> Result<Self::Matrix, tch::TchError> {

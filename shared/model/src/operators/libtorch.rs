@@ -13,7 +13,6 @@ pub(crate) use step::LibtorchStep;
 #[derive(Debug)]
 pub(crate) struct Libtorch {
     geometry: Geometry,
-    n_threads: usize,
     /// Rotary factors of all positions, f32 `[positions, head_dim / 2]`.
     cos: Tensor,
     sin: Tensor,
@@ -40,7 +39,7 @@ impl Libtorch {
         let half = (geometry.head_dim / 2) as i64;
         let table = |values: &[f32]| Tensor::f_from_slice(values)?.f_view([-1, half])?.f_to_device(geometry.device);
         let (cos, sin) = (table(&geometry.rotary.cos)?, table(&geometry.rotary.sin)?);
-        Ok(Self { geometry, n_threads, cos, sin })
+        Ok(Self { geometry, cos, sin })
     }
 }
 
@@ -53,8 +52,8 @@ impl Operators for Libtorch {
         &self.geometry
     }
 
-    fn describe(&self) -> String {
-        format!("libtorch, {} threads", self.n_threads)
+    fn name(&self) -> &'static str {
+        "libtorch"
     }
 
     fn matrix(&self, parts: &[Values<'_>], n_in: usize, bias: Option<Vec<f32>>) -> Result<Matrix, tch::TchError> {
