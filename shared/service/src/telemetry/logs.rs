@@ -1,6 +1,6 @@
 //! Log lines on stderr: stdout belongs to the output of commands.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use tracing::Subscriber;
 use tracing_subscriber::{
@@ -22,7 +22,8 @@ fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let lines = fmt::layer().with_writer(io::stderr);
+    // Colours are for people; in a file or a pipe they would be noise.
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
