@@ -1,0 +1,3 @@
+//! The faces of the service towards clients.
+
+pub(crate) mod grpc;

@@ -1,0 +1,78 @@
+//! One stream to one draft about one sequence.
+//!
+//! The engine holds the [`Session`] and sends [`Ask`]s, at most one at a time; the task behind it speaks to the draft.
+//! Dropping the handle half-closes the stream, by which the draft frees its memory.
+//!
+//! A draft is not trusted with anything. Its answer reaches the engine only if it is of the pinned version, answers what
+//! was asked, and holds well-formed distributions; an answer that does not ends the session. Whether the answer is about
+//! the prefix that is committed when it arrives is for the engine to say.
+
+use std::{sync::Arc, time::Duration};
+
+use specfleet_protocol::v1;
+use specfleet_speculation::TokenId;
+use tokio::{runtime::Handle, sync::mpsc};
+use tracing::{Instrument, Span, info_span};
+
+use super::{Opening, SessionId, draft::Draft};
+
+mod conversation;
+mod failure;
+
+use conversation::Conversation;
+
+/// Messages on their way to the stream: `Open` and the first `Advance`.
+const OUTGOING: usize = 2;
+
+/// A question to the draft: what follows this prefix?
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) round: u64,
+    /// Tokens committed since the draft was last told.
+    pub(crate) committed: Vec<TokenId>,
+    pub(crate) base_length: u32,
+    pub(crate) base_digest: u64,
+    pub(crate) draft_length: u32,
+    /// After this the answer is of no use.
+    pub(crate) wait: Duration,
+    /// The round's span: the parent of the draft call's.
+    pub(crate) span: Span,
+}
+
+/// The engine's end of a session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) draft: Arc<Draft>,
+    pub(crate) version: Arc<str>,
+    /// Positions that the draft can hold; at least as many as it says.
+    pub(crate) context_length: usize,
+    asks: mpsc::Sender<Ask>,
+}
+
+impl Session {
+    /// Sends a question; `false` if the session is over. Never blocks: the engine asks one at a time.
+    pub(crate) fn ask(&self, ask: Ask) -> bool {
+        self.asks.try_send(ask).is_ok()
+    }
+}
+
+/// Starts a session with `draft`, pinned to the version of `identity`.
+pub(super) fn open(
+    runtime: &Handle,
+    id: SessionId,
+    draft: Arc<Draft>,
+    identity: &v1::Identity,
+    n_vocab: usize,
+    opening: Opening,
+) -> Session {
+    let (asks, questions) = mpsc::channel(OUTGOING);
+    let version: Arc<str> = identity.version_id.as_str().into();
+    let span = info_span!(parent: &opening.span, "draft_session", endpoint = draft.endpoint, version = &*version);
+    // Counted before the next request chooses, not when the task gets to run.
+    let counted = draft.open_session();
+    let conversation = Conversation { draft: draft.clone(), pin: version.clone(), n_vocab, questions, counted };
+    runtime.spawn(conversation.run(id, opening).instrument(span));
+    let context_length = identity.context_length as usize;
+    Session { id, draft, version, context_length, asks }
+}

@@ -1,0 +1,232 @@
+//! The async end of a session: speaks to the draft and doubts its every word.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use specfleet_protocol::{
+    convert::{ProposalBounds, RoundProposal},
+    v1::{self, draft_request, draft_response},
+};
+use specfleet_service::propagation;
+use tokio::{
+    sync::mpsc,
+    time::{sleep_until, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Status, Streaming};
+use tracing::{Span, debug, field::Empty, info_span, warn};
+
+use super::{Ask, OUTGOING, failure::Failure};
+use crate::drafting::{
+    DraftEvent, DraftEventKind, Listener, Opening, PlainReason, Reply, SessionId,
+    draft::{Draft, OpenSession, State},
+};
+
+/// A draft that answers nothing for so long is taken for dead. Far above any wait for a proposal: until then its
+/// sequences decode plainly and lose nothing.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How long a half-closed stream may take to end before it is cut.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// The async end.
+pub(super) struct Conversation {
+    pub(super) draft: Arc<Draft>,
+    pub(super) pin: Arc<str>,
+    pub(super) n_vocab: usize,
+    pub(super) questions: mpsc::Receiver<Ask>,
+    pub(super) counted: OpenSession,
+}
+
+/// A question that is out.
+struct Pending {
+    round: u64,
+    draft_length: usize,
+    silent_until: tokio::time::Instant,
+    span: Span,
+}
+
+impl Conversation {
+    pub(super) async fn run(mut self, id: SessionId, opening: Opening) {
+        let Opening { sequence, mut open, time_left, listener, span: _ } = opening;
+        open.pin = self.pin.to_string();
+        let notify = Notifier { sequence, session: id, listener };
+        let ended = self.converse(open, time_left, &notify).await;
+        drop(self.counted);
+        if let Err(Failure { closed, detail }) = ended {
+            warn!(reason = %closed.reason, detail, "draft session ended; the request goes on without it");
+            if closed.draft_in_doubt {
+                let in_doubt = match closed.reason {
+                    PlainReason::Malformed => State::Incompatible { detail },
+                    _ => State::Unreachable { detail },
+                };
+                self.draft.put_in_doubt(in_doubt);
+            }
+            notify.send(DraftEventKind::Closed(closed));
+        }
+    }
+
+    /// Returns when the engine has dropped its end, or with what went wrong.
+    async fn converse(
+        &mut self,
+        open: v1::Open,
+        time_left: Option<Duration>,
+        notify: &Notifier,
+    ) -> Result<(), Failure> {
+        let (requests, outgoing) = mpsc::channel(OUTGOING);
+        let mut request = Request::new(ReceiverStream::new(outgoing));
+        propagation::inject(request.metadata_mut());
+        if let Some(time_left) = time_left {
+            request.set_timeout(time_left);
+        }
+        let mut client = self.draft.client.clone();
+        let mut call = std::pin::pin!(client.draft(request));
+        // There is room for it, and the stream is not gone before the call is made.
+        let _ = requests.send(request_of(draft_request::Message::Open(open))).await;
+
+        // The first question may go out before the draft has answered the opening.
+        let mut answers: Option<Streaming<v1::DraftResponse>> = None;
+        let mut pending: Option<Pending> = None;
+        let mut is_opened = false;
+        let opening_deadline = tokio::time::Instant::now() + SILENCE;
+        loop {
+            let silent_until = match &pending {
+                Some(pending) => Some(pending.silent_until),
+                None => (!is_opened).then_some(opening_deadline),
+            };
+            tokio::select! {
+                question = self.questions.recv() => match question {
+                    Some(ask) => {
+                        let (advance, asked) = advance_of(ask);
+                        pending = Some(asked);
+                        // Fails only if the stream is gone, which the other branches report with its reason.
+                        let _ = requests.send(request_of(advance)).await;
+                    }
+                    None => {
+                        drop(requests);
+                        say_goodbye(answers).await;
+                        return Ok(());
+                    }
+                },
+                response = &mut call, if answers.is_none() => {
+                    answers = Some(response.map_err(Failure::of_status)?.into_inner());
+                }
+                message = next_message(&mut answers) => {
+                    let arrived = Instant::now();
+                    let message = message.map_err(Failure::of_status)?;
+                    let message = message.and_then(|response| response.message);
+                    match message.ok_or_else(|| Failure::of_stream("the draft ended the stream"))? {
+                        draft_response::Message::Opened(opened) => {
+                            self.check_opened(opened)?;
+                            is_opened = true;
+                        }
+                        draft_response::Message::Proposal(proposal) => {
+                            if !is_opened {
+                                return Err(Failure::malformed("a proposal came before the session was opened"));
+                            }
+                            let reply = self.check_proposal(proposal, arrived, pending.as_ref())?;
+                            pending.take_if(|pending| pending.round == reply.round);
+                            self.draft.has_proven_itself();
+                            notify.send(DraftEventKind::Reply(reply));
+                        }
+                    }
+                }
+                () = until(silent_until) => {
+                    return Err(Failure::of_stream(format!("the draft has not answered for {SILENCE:?}")));
+                }
+            }
+        }
+    }
+
+    fn check_opened(&self, opened: v1::Opened) -> Result<(), Failure> {
+        let served = opened.identity.unwrap_or_default().version_id;
+        if served == *self.pin {
+            return Ok(());
+        }
+        Err(Failure::of_version(format!("pinned to {}, but the draft opened as {served:?}", self.pin), false))
+    }
+
+    fn check_proposal(
+        &self,
+        proposal: v1::Proposal,
+        arrived: Instant,
+        pending: Option<&Pending>,
+    ) -> Result<Reply, Failure> {
+        if proposal.version_id != *self.pin {
+            let detail = format!("pinned to {}, but the proposal is of {:?}", self.pin, proposal.version_id);
+            return Err(Failure::of_version(detail, true));
+        }
+        let pending = pending.ok_or_else(|| Failure::malformed("a proposal came that was not asked for"))?;
+        let bounds = ProposalBounds { n_vocab: self.n_vocab, draft_length: pending.draft_length };
+        let proposal =
+            RoundProposal::from_wire(proposal, bounds).map_err(|error| Failure::malformed(error.to_string()))?;
+        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        pending.span.record("n_proposed", proposal.proposal.len());
+        pending.span.record("queue_micros", micros(proposal.timings.queue));
+        pending.span.record("compute_micros", micros(proposal.timings.compute));
+        Ok(Reply::new(proposal, arrived))
+    }
+}
+
+/// The way back to the engine.
+struct Notifier {
+    sequence: u64,
+    session: SessionId,
+    listener: Listener,
+}
+
+impl Notifier {
+    fn send(&self, kind: DraftEventKind) {
+        (self.listener)(DraftEvent { sequence: self.sequence, session: self.session, kind });
+    }
+}
+
+fn request_of(message: draft_request::Message) -> v1::DraftRequest {
+    v1::DraftRequest { message: Some(message) }
+}
+
+fn advance_of(ask: Ask) -> (draft_request::Message, Pending) {
+    let span = info_span!(parent: &ask.span, "draft_call", draft_length = ask.draft_length,
+        n_proposed = Empty, queue_micros = Empty, compute_micros = Empty);
+    let pending = Pending {
+        round: ask.round,
+        draft_length: ask.draft_length as usize,
+        silent_until: tokio::time::Instant::now() + SILENCE,
+        span,
+    };
+    let advance = v1::Advance {
+        round: ask.round,
+        committed: ask.committed,
+        base_length: ask.base_length,
+        base_digest: ask.base_digest,
+        draft_length: ask.draft_length,
+        // 0 would mean no limit.
+        time_budget_micros: u32::try_from(ask.wait.as_micros()).unwrap_or(u32::MAX).max(1),
+    };
+    (draft_request::Message::Advance(advance), pending)
+}
+
+/// The next answer; pends while there is no stream yet.
+async fn next_message(answers: &mut Option<Streaming<v1::DraftResponse>>) -> Result<Option<v1::DraftResponse>, Status> {
+    match answers {
+        Some(answers) => answers.message().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Lets the half-closed stream end in its own way, so that neither side sees a cancellation.
+async fn say_goodbye(answers: Option<Streaming<v1::DraftResponse>>) {
+    if let Some(mut answers) = answers {
+        let drain = async { while let Ok(Some(_)) = answers.message().await {} };
+        if timeout(GOODBYE, drain).await.is_err() {
+            debug!("the draft did not end a half-closed stream in time");
+        }
+    }
+}

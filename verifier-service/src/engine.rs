@@ -1,0 +1,147 @@
+//! The engine: one OS thread that owns the target model and everything that is committed.
+//!
+//! It never awaits, never talks to a socket and never waits for a client. What it needs to know arrives as [`Command`]s in
+//! a bounded channel; what it has to say leaves through channels that refuse rather than block. One turn of its loop:
+//!
+//! ```text
+//!   take in commands -> drop who left or ran out of time -> admit -> wait for proposals? -> one step
+//! ```
+//!
+//! - [`scheduler`] says who gets rows in a step,
+//! - [`waiting`] whether to wait for drafts first,
+//! - [`admission`] who may hold KV memory, [`endings`] how requests leave,
+//! - [`step`] runs the pass and decides,
+//! - [`sequence`] and [`speculation`] hold the state of one request and of its drafting.
+//!
+//! **Plain decoding is not a mode.** It is a round without a proposal, in the same step as all others.
+
+use std::{
+    collections::VecDeque,
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::Receiver;
+use specfleet_model::{batch::LanguageModel, tokenizer::Tokenizer};
+
+use crate::{
+    drafting::{DraftEvent, DraftEventKind, Listener, PlainReason, Pool},
+    error::Error,
+    telemetry::{Load, Metrics},
+};
+
+mod admission;
+mod endings;
+mod handle;
+mod scheduler;
+mod sequence;
+mod speculation;
+mod step;
+mod waiting;
+
+use handle::{Command, Submission};
+use sequence::Sequence;
+use waiting::{PassCost, Patience, Verdict};
+
+pub(crate) use handle::{Handle, Options, spawn};
+
+/// How long the engine sleeps at most while it waits for proposals: within this it notices a client that left or a
+/// deadline that passed.
+const LONGEST_NAP: Duration = Duration::from_millis(5);
+
+/// The engine's state; lives on its thread.
+struct Engine {
+    options: Options,
+    model: Box<dyn LanguageModel>,
+    tokenizer: Tokenizer,
+    pool: Arc<Pool>,
+    listener: Listener,
+    metrics: Arc<Metrics>,
+    commands: Receiver<Command>,
+    /// In order of arrival.
+    queue: VecDeque<Sequence>,
+    /// In order of arrival.
+    running: Vec<Sequence>,
+    next_id: u64,
+    last_turn: u64,
+    patience: Patience,
+    pass_cost: PassCost,
+}
+
+impl Engine {
+    fn run(mut self) {
+        while self.turn().is_continue() {}
+        for sequence in std::mem::take(&mut self.queue).into_iter().chain(std::mem::take(&mut self.running)) {
+            self.end(sequence, Error::Draining);
+        }
+    }
+
+    /// One turn of the loop; breaks when the engine is told to stop.
+    fn turn(&mut self) -> ControlFlow<()> {
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command)?;
+        }
+        let now = Instant::now();
+        self.drop_ended(now);
+        self.admit(now);
+        for sequence in &mut self.running {
+            sequence.speculation.lose_patience(now);
+        }
+        let members = self.running.iter().map(Sequence::member);
+        let command = match self.patience.judge(now, self.options.step_tokens, members, &self.pass_cost) {
+            Verdict::Go => {
+                self.step();
+                None
+            }
+            Verdict::WaitUntil(until) => self.commands.recv_deadline(until.min(now + LONGEST_NAP)).ok(),
+            Verdict::Idle => {
+                self.record_load();
+                Some(self.commands.recv().unwrap_or(Command::Stop))
+            }
+        };
+        command.map_or(ControlFlow::Continue(()), |command| self.obey(command))
+    }
+
+    fn obey(&mut self, command: Command) -> ControlFlow<()> {
+        match command {
+            Command::Stop => return ControlFlow::Break(()),
+            Command::Draft(event) => self.hear(event),
+            Command::Generate(submission) => {
+                let Submission { request, output, permit, span } = *submission;
+                self.queue.push_back(Sequence::new(self.next_id, request, output, permit, span));
+                self.next_id += 1;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn hear(&mut self, event: DraftEvent) {
+        let Ok(index) = self.running.binary_search_by_key(&event.sequence, |sequence| sequence.id) else {
+            if matches!(event.kind, DraftEventKind::Reply(_)) {
+                self.metrics.proposal_dropped(PlainReason::Stale);
+            }
+            return;
+        };
+        let sequence = &mut self.running[index];
+        let (prefix, round) = (sequence.prefix(), sequence.round());
+        if let Some(reason) = sequence.speculation.hear(event, prefix, round) {
+            count_dropped(sequence, reason, &self.metrics);
+        }
+    }
+
+    fn record_load(&mut self) {
+        let kv = self.model.kv();
+        self.metrics.load(Load {
+            n_running: self.running.len(),
+            n_waiting: self.queue.len(),
+            n_kv_blocks_used: kv.n_blocks() - kv.n_available(),
+            n_kv_blocks: kv.n_blocks(),
+        });
+    }
+}
+
+fn count_dropped(sequence: &mut Sequence, reason: PlainReason, metrics: &Metrics) {
+    sequence.report.dropped(reason);
+    metrics.proposal_dropped(reason);
+}

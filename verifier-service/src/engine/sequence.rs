@@ -1,0 +1,227 @@
+//! One running generation: its committed prefix and everything that belongs to it.
+//!
+//! The committed prefix is the only truth. The KV memory may hold less of it (a prompt that is being computed, a sequence
+//! that lost its memory and starts over) but never anything else, so "prefill", "decode" and "recompute" are one state:
+//! tokens that are committed and not yet fed.
+
+use std::time::Instant;
+
+use specfleet_model::{batch::Logits, kv_cache::KvSequence};
+use specfleet_protocol::{PrefixDigest, convert, status::Prefix, v1};
+use specfleet_speculation::{
+    TokenId,
+    distribution::Proposal,
+    random::VerifyRandomness,
+    round::{self, RoundInput, RoundOutcome},
+    transform::{self, TokenCounts, Vocabulary},
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Span, field::Empty, info_span};
+
+use super::{
+    scheduler::{Candidate, Work},
+    speculation::{Round, Speculation},
+    waiting::Member,
+};
+use crate::{
+    drafting::{Listener, Opening, Pool},
+    output::{Output, RoundEnd},
+    report::Report,
+    request::Request,
+};
+
+/// A generation, from the queue to its end.
+pub(super) struct Sequence {
+    /// Grows in order of arrival.
+    pub(super) id: u64,
+    pub(super) request: Request,
+    /// Prompt and verified tokens.
+    pub(super) committed: Vec<TokenId>,
+    digest: PrefixDigest,
+    counts: TokenCounts,
+    randomness: VerifyRandomness,
+    pub(super) kv: KvSequence,
+    pub(super) speculation: Speculation,
+    pub(super) report: Report,
+    pub(super) output: Output,
+    /// Rows in the pass that is being prepared or run.
+    pub(super) work: Option<Work>,
+    pub(super) last_turn: u64,
+    n_rounds: u64,
+    pub(super) round_span: Span,
+    pub(super) span: Span,
+    pub(super) is_started: bool,
+    /// Counts the request among those in the house.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Sequence {
+    pub(super) fn new(id: u64, request: Request, output: Output, permit: OwnedSemaphorePermit, span: Span) -> Self {
+        Self {
+            id,
+            committed: request.prompt.clone(),
+            digest: PrefixDigest::of(&request.prompt),
+            counts: TokenCounts::new(&request.prompt),
+            randomness: VerifyRandomness::new(&request.seed),
+            kv: KvSequence::default(),
+            speculation: Speculation::new(request.drafting.clone()),
+            report: Report::new(request.rule, request.prompt.len(), request.arrived),
+            output,
+            work: None,
+            last_turn: 0,
+            n_rounds: 0,
+            round_span: Span::none(),
+            span,
+            is_started: false,
+            request,
+            _permit: permit,
+        }
+    }
+
+    /// Tokens that may still be committed.
+    pub(super) fn n_left(&self) -> usize {
+        self.request.max_tokens.saturating_sub(self.n_generated())
+    }
+
+    pub(super) fn n_generated(&self) -> usize {
+        self.committed.len() - self.request.prompt.len()
+    }
+
+    /// Committed tokens that are not in the KV memory: 1 while decoding, since the newest is fed by the next pass.
+    pub(super) fn n_pending(&self) -> usize {
+        self.committed.len() - self.kv.len()
+    }
+
+    /// The number of the coming round.
+    pub(super) fn round(&self) -> u64 {
+        self.n_rounds + 1
+    }
+
+    /// Length and digest of the committed prefix.
+    pub(super) fn prefix(&self) -> Prefix {
+        Prefix { length: u32::try_from(self.committed.len()).unwrap_or(u32::MAX), digest: self.digest.value() }
+    }
+
+    /// What the sequence wants from the next pass.
+    pub(super) fn member(&self) -> Member {
+        let (n_draft, n_pending) = (self.speculation.n_held(), self.n_pending());
+        match self.speculation.waits_until() {
+            Some(until) => Member::Waiting { until },
+            None if n_draft > 0 => Member::Speculating { n_rows: n_pending + n_draft },
+            None => Member::Plain { n_rows: n_pending },
+        }
+    }
+
+    /// What the scheduler knows about it; `None` while it waits for its proposal.
+    pub(super) fn candidate(&self) -> Option<Candidate> {
+        let can_run = self.speculation.waits_until().is_none();
+        can_run.then(|| Candidate {
+            n_pending: self.n_pending(),
+            n_draft: self.speculation.n_held(),
+            last_turn: self.last_turn,
+        })
+    }
+
+    /// Looks for a draft, so that it can read the prefix while the target does.
+    pub(super) fn attach(&mut self, pool: &Pool, listener: &Listener, now: Instant) {
+        if self.n_left() <= 1 {
+            // No room for a draft token: a round commits one more than it accepts.
+            return;
+        }
+        let (request, committed, span) = (&self.request, &self.committed, &self.span);
+        let opening = || Opening {
+            sequence: self.id,
+            open: v1::Open {
+                request_id: request.id.clone(),
+                pin: String::new(),
+                settings: Some((&settings(request)).into()),
+                committed: committed.clone(),
+                prompt_length: u32::try_from(request.prompt.len()).unwrap_or(u32::MAX),
+            },
+            time_left: request.deadline.map(|deadline| deadline.at.saturating_duration_since(now)),
+            span: span.clone(),
+            listener: listener.clone(),
+        };
+        self.speculation.attach(pool, self.n_rounds + 1, committed.len(), opening);
+    }
+
+    /// Asks for the proposal of the coming round, of at most `draft_share` tokens.
+    pub(super) fn begin_round(&mut self, pool: &Pool, listener: &Listener, draft_share: usize, now: Instant) {
+        self.attach(pool, listener, now);
+        self.round_span = info_span!(parent: &self.span, "round", round = self.round(), k = Empty, accepted = Empty,
+            committed = Empty, version = Empty, plain_reason = Empty);
+        let round = Round {
+            number: self.n_rounds + 1,
+            committed: &self.committed,
+            digest: self.digest.value(),
+            n_left: self.n_left(),
+            draft_share,
+            span: &self.round_span,
+        };
+        self.speculation.ask(&round, now);
+    }
+
+    /// Decides the tokens of a round. Row `first_row + i` of the logits is the one after the committed prefix and `i`
+    /// draft tokens.
+    pub(super) fn decide(
+        &self,
+        proposal: Option<&Proposal>,
+        logits: &mut Logits,
+        first_row: usize,
+        vocabulary: Vocabulary<'_>,
+    ) -> Result<RoundOutcome, transform::Error> {
+        let input = RoundInput {
+            proposal,
+            base_length: self.committed.len() as u64,
+            rule: self.request.rule,
+            randomness: &self.randomness,
+            is_end: &|token| self.request.end_tokens.contains(&token),
+            budget: self.n_left(),
+        };
+        round::decide(input, |index, accepted| {
+            let row = logits.row_mut(first_row + index);
+            self.request.transforms.shape(row, vocabulary, &self.counts, accepted)
+        })
+    }
+
+    /// Makes the tokens of a round part of the prefix. Says whether they end the request.
+    pub(super) fn commit(&mut self, outcome: &RoundOutcome) -> RoundEnd {
+        let first_new = self.committed.len();
+        for committed in &outcome.committed {
+            self.committed.push(committed.token);
+            self.counts.push_generated(committed.token);
+        }
+        self.digest.extend(&self.committed[first_new..]);
+        let ends = self.committed.last().is_some_and(|last| self.request.end_tokens.contains(last));
+        match self.n_left() {
+            _ if ends => RoundEnd::EndToken,
+            0 => RoundEnd::Length,
+            _ => RoundEnd::Open,
+        }
+    }
+
+    /// The round is decided: the next one has another number.
+    pub(super) fn close_round(&mut self) {
+        self.n_rounds += 1;
+        self.round_span = Span::none();
+    }
+
+    pub(super) fn finished(&self, reason: v1::FinishReason) -> v1::Finished {
+        v1::Finished {
+            reason: reason.into(),
+            usage: Some(self.report.usage()),
+            speculation: Some(self.report.speculation()),
+            timings: Some(self.report.timings()),
+        }
+    }
+}
+
+/// What a draft needs to shape and draw as the target will.
+fn settings(request: &Request) -> convert::DraftSettings {
+    convert::DraftSettings {
+        sampling: request.transforms.params().clone(),
+        draft_seed: request.seed.draft_seed(),
+        rule: request.rule,
+        form: convert::DistributionForm::Sparse,
+    }
+}

@@ -1,0 +1,116 @@
+//! Every way a request can fail, and the one table from these to gRPC statuses.
+//!
+//! | error | gRPC code | reason |
+//! |---|---|---|
+//! | [`Invalid`](Error::Invalid) | INVALID_ARGUMENT | `INVALID_ARGUMENT` |
+//! | [`ContextLength`](Error::ContextLength) | INVALID_ARGUMENT | `CONTEXT_LENGTH` |
+//! | [`DraftUnavailable`](Error::DraftUnavailable) | FAILED_PRECONDITION | `DRAFT_UNAVAILABLE` |
+//! | [`Overloaded`](Error::Overloaded), [`SlowClient`](Error::SlowClient) | RESOURCE_EXHAUSTED | `OVERLOADED` |
+//! | [`Draining`](Error::Draining) | UNAVAILABLE | `DRAINING` |
+//! | [`Deadline`](Error::Deadline) | DEADLINE_EXCEEDED | `DEADLINE` |
+//! | [`ModelFailed`](Error::ModelFailed) | INTERNAL | `MODEL_FAILED` |
+
+use std::time::Duration;
+
+use specfleet_protocol::status::{self, Reason, Refusal};
+use tonic::Status;
+
+/// When a refused client should try again: about the time in which one of many running requests ends.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a request ended without its last token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The request breaks rules; all of them are listed.
+    #[error("the request has {} bad {}: {}", .0.len(), if .0.len() == 1 { "field" } else { "fields" }, join(.0))]
+    Invalid(Vec<Violation>),
+    /// The prompt leaves no room for a token.
+    #[error("a prompt of {n_tokens} tokens does not fit a context of {context_length} with room for a token")]
+    ContextLength {
+        /// Tokens of the prompt.
+        n_tokens: usize,
+        /// Positions that there are.
+        context_length: usize,
+    },
+    /// The request insists on a draft version that is not ready.
+    #[error("no draft of version {pin:?} is ready")]
+    DraftUnavailable {
+        /// The version asked for.
+        pin: String,
+    },
+    /// As many requests run and wait as may.
+    #[error("{n_requests} requests are running or waiting, which is all that may; try again later")]
+    Overloaded {
+        /// The limit.
+        n_requests: usize,
+    },
+    /// The client reads more slowly than the text comes.
+    #[error("the client has left {n_events} rounds unread, which is all that are kept; read faster")]
+    SlowClient {
+        /// The limit.
+        n_events: usize,
+    },
+    /// The process is on its way out.
+    #[error("the service is shutting down; ask another instance")]
+    Draining,
+    /// The request's own time ran out.
+    #[error("not finished within the {0:?} that the request allows")]
+    Deadline(Duration),
+    /// The target failed for this request.
+    #[error("the target model failed for this request: {0}")]
+    ModelFailed(String),
+}
+
+/// One field of a request that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {description}")]
+pub struct Violation {
+    /// Path of the field.
+    pub field: String,
+    /// What it holds and what it may hold.
+    pub description: String,
+}
+
+impl Violation {
+    pub(crate) fn new(field: impl Into<String>, description: impl Into<String>) -> Self {
+        Self { field: field.into(), description: description.into() }
+    }
+}
+
+impl Error {
+    /// The value of the `outcome` label of the requests metric.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) | Self::ContextLength { .. } => "invalid",
+            Self::DraftUnavailable { .. } => "draft_unavailable",
+            Self::Overloaded { .. } => "overloaded",
+            Self::SlowClient { .. } => "slow_client",
+            Self::Draining => "draining",
+            Self::Deadline(_) => "deadline",
+            Self::ModelFailed(_) => "model_failed",
+        }
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match error {
+            Error::Invalid(violations) => (violations.into_iter())
+                .fold(Refusal::new(Reason::InvalidArgument, message), |refusal, violation| {
+                    refusal.field(violation.field, violation.description)
+                })
+                .into(),
+            Error::ContextLength { n_tokens, context_length } => status::context_length(n_tokens, context_length),
+            Error::DraftUnavailable { pin } => status::draft_unavailable(&pin),
+            Error::Overloaded { .. } | Error::SlowClient { .. } => status::overloaded(message, RETRY_AFTER),
+            Error::Draining => status::draining(),
+            Error::Deadline(allowed) => status::deadline(allowed),
+            Error::ModelFailed(_) => status::model_failed(message),
+        }
+    }
+}
+
+fn join(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,62 @@
+//! What a client asked for, checked once, so that nothing behind this file has to check again.
+//!
+//! Every mistake in a request is reported in one answer, each with its field, its value and what is allowed. What the
+//! request leaves open is filled in here too:
+//!
+//! | left open | becomes |
+//! |---|---|
+//! | a sampling parameter | the checkpoint's generation config, else the value that changes nothing (temperature 1) |
+//! | `max_tokens` | what the context has room for; a larger number is cut to that |
+//! | `seed` | random, and so is the text |
+//! | `speculation.rule` | draft-invariant with a seed, so that the seed alone fixes the text; standard without |
+//! | `speculation.max_draft_length`, `max_wait_micros` | the server's settings |
+//!
+//! `sampling.end_token_ids` of the request are banned together with the model's end tokens and the request's stop tokens
+//! while `min_tokens` lasts.
+
+use std::time::{Duration, Instant};
+
+use specfleet_speculation::{TokenId, propose::Rule, random::RequestSeed, transform::Transforms};
+
+mod rules;
+
+pub(crate) use rules::Rules;
+
+/// A request that can be served.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) id: String,
+    /// At least one token, and room in the context for another.
+    pub(crate) prompt: Vec<TokenId>,
+    pub(crate) transforms: Transforms,
+    /// At least 1, and no more than the context has room for.
+    pub(crate) max_tokens: usize,
+    /// Tokens after which the request is finished.
+    pub(crate) end_tokens: Vec<TokenId>,
+    pub(crate) seed: RequestSeed,
+    pub(crate) rule: Rule,
+    pub(crate) drafting: Drafting,
+    pub(crate) arrived: Instant,
+    pub(crate) deadline: Option<Deadline>,
+}
+
+/// How a request wants to be drafted for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Drafting {
+    /// Draft tokens a round; 0 is plain decoding.
+    pub(crate) draft_length: usize,
+    /// How long a round may wait for its proposal.
+    pub(crate) wait: Duration,
+    /// The version id that proposals must come from.
+    pub(crate) pin: Option<String>,
+    /// Refuse the request if no draft of the pinned version is ready.
+    pub(crate) require_pin: bool,
+}
+
+/// When a request must be finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline {
+    pub(crate) at: Instant,
+    /// What the client allowed, for the message.
+    pub(crate) allowed: Duration,
+}

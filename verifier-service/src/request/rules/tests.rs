@@ -1,0 +1,146 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+const END: TokenId = 3;
+
+/// Ids 0 to 2 spell a, b and c; 3 ends.
+fn rules() -> Rules {
+    let bytes = ["a", "b", "c", "<end>"].map(|text| text.as_bytes().to_vec()).to_vec();
+    Rules {
+        tokenizer: Tokenizer::from_bytes(bytes, &[END], &[END]),
+        chat_template: None,
+        generation: GenerationDefaults { top_p: Some(0.9), ..GenerationDefaults::default() },
+        n_vocab: 4,
+        context_length: 8,
+        draft_length: 3,
+        max_draft_length: 5,
+        draft_wait: Duration::from_millis(30),
+    }
+}
+
+fn text(prompt: &str) -> v1::GenerateRequest {
+    v1::GenerateRequest { prompt: Some(Prompt::Text(prompt.to_owned())), ..Default::default() }
+}
+
+fn ids(ids: &[TokenId]) -> v1::GenerateRequest {
+    let ids = v1::TokenIds { ids: ids.to_vec() };
+    v1::GenerateRequest { prompt: Some(Prompt::TokenIds(ids)), ..Default::default() }
+}
+
+fn check(wire: v1::GenerateRequest) -> Result<Request, Error> {
+    rules().check(wire, Instant::now(), None)
+}
+
+/// The fields that the request is refused for.
+fn bad_fields(wire: v1::GenerateRequest) -> Vec<String> {
+    match check(wire) {
+        Err(Error::Invalid(violations)) => violations.into_iter().map(|violation| violation.field).collect(),
+        other => panic!("expected violations, got {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_left_open_is_filled_in() {
+    let request = check(text("abc")).unwrap();
+    assert_eq!(request.prompt, [0, 1, 2]);
+    assert_eq!(request.max_tokens, 5, "up to the end of the context");
+    assert_eq!(request.end_tokens, [END]);
+    assert_eq!(request.rule, Rule::Standard);
+    assert!(!request.id.is_empty());
+    let expected = Drafting { draft_length: 3, wait: Duration::from_millis(30), pin: None, require_pin: false };
+    assert_eq!(request.drafting, expected);
+    let sampling = request.transforms.params();
+    assert_eq!((sampling.temperature, sampling.top_p), (1.0, 0.9), "the rest from the generation config");
+    assert_eq!(sampling.end_tokens, [END]);
+}
+
+#[test]
+fn a_seed_makes_the_text_independent_of_the_draft_unless_asked_otherwise() {
+    let seeded = v1::GenerateRequest { seed: Some(7), ..text("a") };
+    assert_eq!(check(seeded.clone()).unwrap().rule, Rule::DraftInvariant);
+    let rule = v1::AcceptanceRule::Standard.into();
+    let speculation = Some(v1::SpeculationOptions { rule, ..Default::default() });
+    assert_eq!(check(v1::GenerateRequest { speculation, ..seeded }).unwrap().rule, Rule::Standard);
+}
+
+#[test]
+fn every_mistake_is_in_one_answer() {
+    let sampling = v1::SamplingParams { temperature: Some(f32::NAN), top_p: Some(0.0), ..Default::default() };
+    let speculation = v1::SpeculationOptions { max_draft_length: Some(1000), rule: 99, ..Default::default() };
+    let fields = bad_fields(v1::GenerateRequest {
+        sampling: Some(sampling),
+        max_tokens: Some(0),
+        stop_token_ids: vec![4],
+        speculation: Some(speculation),
+        ..ids(&[0, 4])
+    });
+    let expected = [
+        "token_ids.ids",
+        "stop_token_ids",
+        "sampling.temperature",
+        "sampling.top_p",
+        "max_tokens",
+        "speculation.rule",
+        "speculation.max_draft_length",
+    ];
+    assert_eq!(fields, expected);
+}
+
+#[test]
+fn a_violation_names_value_and_range() {
+    let speculation = v1::SpeculationOptions { max_draft_length: Some(1000), ..Default::default() };
+    let error = check(v1::GenerateRequest { speculation: Some(speculation), ..text("a") }).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("speculation.max_draft_length is 1000, allowed: from 0 to 5"), "{message}");
+}
+
+#[test]
+fn a_negative_temperature_is_refused() {
+    let sampling = v1::SamplingParams { temperature: Some(-0.5), ..Default::default() };
+    let wire = v1::GenerateRequest { sampling: Some(sampling), ..text("a") };
+    assert_eq!(bad_fields(wire), ["sampling.temperature"]);
+}
+
+#[test]
+fn a_prompt_without_tokens_is_refused_in_every_form() {
+    assert_eq!(bad_fields(v1::GenerateRequest::default()), ["prompt"]);
+    assert_eq!(bad_fields(text("")), ["text"]);
+    assert_eq!(bad_fields(ids(&[])), ["token_ids.ids"]);
+    let chat = Prompt::Chat(v1::ChatPrompt { messages: Vec::new() });
+    assert_eq!(bad_fields(v1::GenerateRequest { prompt: Some(chat), ..Default::default() }), ["chat.messages"]);
+}
+
+#[test]
+fn ids_beyond_the_vocabulary_are_refused_whatever_their_size() {
+    for id in [4, u32::MAX, 1 << 31] {
+        assert_eq!(bad_fields(ids(&[0, id])), ["token_ids.ids"]);
+    }
+}
+
+#[test]
+fn a_prompt_must_leave_room_for_a_token() {
+    assert_eq!(check(ids(&[0; 7])).unwrap().max_tokens, 1);
+    for n_tokens in [8, 9, 1000] {
+        let error = check(ids(&vec![0; n_tokens])).unwrap_err();
+        assert_eq!(error, Error::ContextLength { n_tokens, context_length: 8 });
+    }
+}
+
+#[test]
+fn more_tokens_than_the_context_has_room_for_are_cut_to_it() {
+    assert_eq!(check(v1::GenerateRequest { max_tokens: Some(1000), ..ids(&[0; 6]) }).unwrap().max_tokens, 2);
+}
+
+#[test]
+fn ignoring_the_end_keeps_the_stop_tokens() {
+    let request = check(v1::GenerateRequest { ignore_eos: true, stop_token_ids: vec![1], ..text("a") }).unwrap();
+    assert_eq!(request.end_tokens, [1]);
+    assert_eq!(request.transforms.params().end_tokens, [1, END], "min_tokens bans both");
+}
+
+#[test]
+fn a_required_pin_must_name_a_version() {
+    let speculation = v1::SpeculationOptions { require_pin: true, ..Default::default() };
+    let wire = v1::GenerateRequest { speculation: Some(speculation), ..text("a") };
+    assert_eq!(bad_fields(wire), ["speculation.require_pin"]);
+}

@@ -1,0 +1,72 @@
+//! From a configuration to a service on its ports, and back.
+
+use anyhow::{Context, bail};
+use specfleet_model::load::{Loaded, load};
+use specfleet_protocol::channel::{self, ChannelOptions};
+use specfleet_service::{GrpcServer, ListenArgs, Metrics, MetricsPage, Readiness, Shutdown, bind};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+use tracing::{info, warn};
+
+use crate::{Config, Service};
+
+type Listen = ListenArgs<50051, 9464>;
+
+/// Serves until `shutdown` has drained.
+///
+/// Both ports are taken before the model is loaded: a port that somebody else has shows at once, and probes are answered
+/// while the weights are read.
+///
+/// # Errors
+/// When a port cannot be had, the model cannot be loaded, or the engine fails.
+pub async fn run(config: Config, shutdown: Shutdown, metrics: &Metrics) -> anyhow::Result<()> {
+    config.validate()?;
+    let (address, metrics_address) = (config.listen.listen, config.listen.metrics_listen);
+    let listener = bind(address, Listen::LISTEN_FLAG, Listen::LISTEN_ENV).await?;
+    let page_listener = bind(metrics_address, Listen::METRICS_LISTEN_FLAG, Listen::METRICS_LISTEN_ENV).await?;
+    let readiness = Readiness::new();
+    let page_ends = CancellationToken::new();
+    let page = MetricsPage::new(metrics, readiness.clone()).serve(page_listener, page_ends.clone().cancelled_owned());
+    let page = tokio::spawn(page);
+
+    let mut loaded = tokio::select! {
+        loaded = load_model(&config) => loaded?,
+        () = shutdown.draining() => return Ok(()),
+    };
+    config.sampling.apply(&mut loaded.generation);
+    let service = Service::start(loaded, draft_channels(&config)?, config.options(), &metrics.meter())?;
+    let identity = service.identity();
+    info!(
+        version = identity.version_id,
+        label = identity.label,
+        device = identity.device,
+        dtype = identity.dtype,
+        "serving gRPC at {}, metrics at {}",
+        listener.local_addr()?,
+        metrics_address
+    );
+    if config.drafts.endpoints.is_empty() {
+        warn!("no --draft is given: decoding is plain");
+    }
+    readiness.set_ready();
+    let server = GrpcServer::new(readiness, shutdown, metrics).add_service(service.grpc()).serve(listener);
+    tokio::select! {
+        served = server => served?,
+        () = service.ended() => bail!("the engine has ended by itself; see the log above for its panic"),
+    }
+    service.stop().await;
+    page_ends.cancel();
+    page.await?.context("the metrics page failed")
+}
+
+async fn load_model(config: &Config) -> anyhow::Result<Loaded> {
+    let (path, options) = (config.model.model.clone(), config.model.load_options());
+    let path = path.context("--model is missing")?;
+    tokio::task::spawn_blocking(move || load(&path, &options)).await?.context("cannot load the target model")
+}
+
+fn draft_channels(config: &Config) -> Result<Vec<(String, Channel)>, channel::Error> {
+    let connect =
+        |endpoint: &String| Ok((endpoint.clone(), channel::connect_lazy(endpoint, &ChannelOptions::default())?));
+    config.drafts.endpoints.iter().map(connect).collect()
+}

@@ -1,0 +1,187 @@
+//! Names, labels and units of everything this service measures.
+//!
+//! Counters, not ratios: a ratio cannot be added over processes or cut to a window. No label holds anything that a user
+//! sent; version labels hold ids of drafts that the operator configured.
+
+use std::{sync::Arc, time::Duration};
+
+use opentelemetry::{
+    KeyValue,
+    metrics::{Counter, Gauge, Histogram, Meter},
+};
+use specfleet_service::telemetry::SECONDS_BUCKETS;
+use specfleet_speculation::round::{Origin, RoundOutcome};
+
+use crate::{drafting::PlainReason, error::Error, report::count_of};
+
+/// What the service calls itself in traces and logs.
+pub const SERVICE_NAME: &str = "specfleet-verifier";
+
+const REQUESTS: &str = "specfleet_verifier_requests";
+const ROUNDS: &str = "specfleet_verifier_rounds";
+const PLAIN_STEPS: &str = "specfleet_verifier_plain_steps";
+const DROPPED_PROPOSALS: &str = "specfleet_verifier_dropped_proposals";
+const DRAFT_TOKENS_PROPOSED: &str = "specfleet_verifier_draft_tokens_proposed";
+const DRAFT_TOKENS_TESTED: &str = "specfleet_verifier_draft_tokens_tested";
+const DRAFT_TOKENS_ACCEPTED: &str = "specfleet_verifier_draft_tokens_accepted";
+const POSITIONS_TESTED: &str = "specfleet_verifier_positions_tested";
+const POSITIONS_ACCEPTED: &str = "specfleet_verifier_positions_accepted";
+const CORRECTED_TOKENS: &str = "specfleet_verifier_corrected_tokens";
+const BONUS_TOKENS: &str = "specfleet_verifier_bonus_tokens";
+const COMMITTED_TOKENS: &str = "specfleet_verifier_committed_tokens";
+const PREEMPTIONS: &str = "specfleet_verifier_preemptions";
+const STEP_SECONDS: &str = "specfleet_verifier_step_seconds";
+const FORWARD_SECONDS: &str = "specfleet_verifier_forward_seconds";
+const DRAFT_WAIT_SECONDS: &str = "specfleet_verifier_draft_wait_seconds";
+const QUEUE_SECONDS: &str = "specfleet_verifier_queue_seconds";
+const TIME_TO_FIRST_TOKEN_SECONDS: &str = "specfleet_verifier_time_to_first_token_seconds";
+const RUNNING_REQUESTS: &str = "specfleet_verifier_running_requests";
+const WAITING_REQUESTS: &str = "specfleet_verifier_waiting_requests";
+const KV_BLOCKS_USED: &str = "specfleet_verifier_kv_blocks_used";
+const KV_BLOCKS: &str = "specfleet_verifier_kv_blocks";
+
+const LABEL_OUTCOME: &str = "outcome";
+const LABEL_REASON: &str = "reason";
+const LABEL_VERSION: &str = "version";
+const LABEL_POSITION: &str = "position";
+
+/// The instruments. Recording is a few atomic operations, cheap enough for every round.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    requests: Counter<u64>,
+    rounds: Counter<u64>,
+    plain_steps: Counter<u64>,
+    dropped_proposals: Counter<u64>,
+    proposed: Counter<u64>,
+    tested: Counter<u64>,
+    accepted: Counter<u64>,
+    positions_tested: Counter<u64>,
+    positions_accepted: Counter<u64>,
+    corrected: Counter<u64>,
+    bonus: Counter<u64>,
+    committed: Counter<u64>,
+    preemptions: Counter<u64>,
+    step_seconds: Histogram<f64>,
+    forward_seconds: Histogram<f64>,
+    draft_wait_seconds: Histogram<f64>,
+    queue_seconds: Histogram<f64>,
+    time_to_first_token_seconds: Histogram<f64>,
+    running: Gauge<u64>,
+    waiting: Gauge<u64>,
+    kv_blocks_used: Gauge<u64>,
+    kv_blocks: Gauge<u64>,
+}
+
+/// Where the engine stands after a pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) n_running: usize,
+    pub(crate) n_waiting: usize,
+    pub(crate) n_kv_blocks_used: usize,
+    pub(crate) n_kv_blocks: usize,
+}
+
+impl Metrics {
+    pub(crate) fn new(meter: &Meter) -> Self {
+        let counter = |name: &'static str, what: &'static str| meter.u64_counter(name).with_description(what).build();
+        let gauge = |name: &'static str, what: &'static str| meter.u64_gauge(name).with_description(what).build();
+        let seconds = |name: &'static str, what: &'static str| {
+            let buckets = SECONDS_BUCKETS.to_vec();
+            meter.f64_histogram(name).with_description(what).with_boundaries(buckets).build()
+        };
+        Self {
+            requests: counter(REQUESTS, "Requests ended, by outcome."),
+            rounds: counter(ROUNDS, "Rounds after the first token of a request, with or without a proposal."),
+            plain_steps: counter(PLAIN_STEPS, "Rounds without a proposal, by reason."),
+            dropped_proposals: counter(DROPPED_PROPOSALS, "Proposals thrown away untested, by reason."),
+            proposed: counter(DRAFT_TOKENS_PROPOSED, "Draft tokens in tested proposals, by draft version."),
+            tested: counter(DRAFT_TOKENS_TESTED, "Draft tokens put to the accept test, by draft version."),
+            accepted: counter(DRAFT_TOKENS_ACCEPTED, "Draft tokens accepted, by draft version."),
+            positions_tested: counter(POSITIONS_TESTED, "Accept tests, by position in the proposal."),
+            positions_accepted: counter(POSITIONS_ACCEPTED, "Accept tests passed, by position in the proposal."),
+            corrected: counter(CORRECTED_TOKENS, "Tokens drawn from the residual after a rejection."),
+            bonus: counter(BONUS_TOKENS, "Tokens drawn after a proposal was accepted whole."),
+            committed: counter(COMMITTED_TOKENS, "Tokens committed."),
+            preemptions: counter(PREEMPTIONS, "Sequences that gave up their KV memory to older ones."),
+            step_seconds: seconds(STEP_SECONDS, "A step: forward pass, decisions, output."),
+            forward_seconds: seconds(FORWARD_SECONDS, "The forward pass of a step."),
+            draft_wait_seconds: seconds(
+                DRAFT_WAIT_SECONDS,
+                "From asking for a proposal to having it, where it was used.",
+            ),
+            queue_seconds: seconds(QUEUE_SECONDS, "From a request's arrival to its admission."),
+            time_to_first_token_seconds: seconds(
+                TIME_TO_FIRST_TOKEN_SECONDS,
+                "From a request's arrival to its first token.",
+            ),
+            running: gauge(RUNNING_REQUESTS, "Requests that hold KV memory."),
+            waiting: gauge(WAITING_REQUESTS, "Requests that wait for admission."),
+            kv_blocks_used: gauge(KV_BLOCKS_USED, "KV blocks held by running requests."),
+            kv_blocks: gauge(KV_BLOCKS, "KV blocks that there are."),
+        }
+    }
+
+    pub(crate) fn request_finished(&self) {
+        self.requests.add(1, &[KeyValue::new(LABEL_OUTCOME, "finished")]);
+    }
+
+    pub(crate) fn request_cancelled(&self) {
+        self.requests.add(1, &[KeyValue::new(LABEL_OUTCOME, "cancelled")]);
+    }
+
+    pub(crate) fn request_failed(&self, error: &Error) {
+        self.requests.add(1, &[KeyValue::new(LABEL_OUTCOME, error.outcome())]);
+    }
+
+    pub(crate) fn admitted(&self, queued_for: Duration) {
+        self.queue_seconds.record(queued_for.as_secs_f64(), &[]);
+    }
+
+    pub(crate) fn first_token(&self, after: Duration) {
+        self.committed.add(1, &[]);
+        self.time_to_first_token_seconds.record(after.as_secs_f64(), &[]);
+    }
+
+    pub(crate) fn preempted(&self) {
+        self.preemptions.add(1, &[]);
+    }
+
+    pub(crate) fn proposal_dropped(&self, reason: PlainReason) {
+        self.dropped_proposals.add(1, &[KeyValue::new(LABEL_REASON, reason.as_str())]);
+    }
+
+    pub(crate) fn plain_round(&self, reason: PlainReason, outcome: &RoundOutcome) {
+        self.rounds.add(1, &[]);
+        self.committed.add(outcome.committed.len() as u64, &[]);
+        self.plain_steps.add(1, &[KeyValue::new(LABEL_REASON, reason.as_str())]);
+    }
+
+    pub(crate) fn tested_round(&self, version: &Arc<str>, n_proposed: usize, waited: Duration, outcome: &RoundOutcome) {
+        self.rounds.add(1, &[]);
+        self.committed.add(outcome.committed.len() as u64, &[]);
+        self.draft_wait_seconds.record(waited.as_secs_f64(), &[]);
+        let of_version = [KeyValue::new(LABEL_VERSION, version.clone())];
+        self.proposed.add(n_proposed as u64, &of_version);
+        self.tested.add(outcome.n_tested as u64, &of_version);
+        self.accepted.add(outcome.n_accepted as u64, &of_version);
+        self.corrected.add(count_of(outcome, Origin::Corrected).into(), &[]);
+        self.bonus.add(count_of(outcome, Origin::Bonus).into(), &[]);
+        for position in 0..outcome.n_tested {
+            let at_position = [KeyValue::new(LABEL_POSITION, position as i64)];
+            self.positions_tested.add(1, &at_position);
+            self.positions_accepted.add(u64::from(position < outcome.n_accepted), &at_position);
+        }
+    }
+
+    pub(crate) fn step(&self, forward: Duration, whole: Duration) {
+        self.forward_seconds.record(forward.as_secs_f64(), &[]);
+        self.step_seconds.record(whole.as_secs_f64(), &[]);
+    }
+
+    pub(crate) fn load(&self, load: Load) {
+        self.running.record(load.n_running as u64, &[]);
+        self.waiting.record(load.n_waiting as u64, &[]);
+        self.kv_blocks_used.record(load.n_kv_blocks_used as u64, &[]);
+        self.kv_blocks.record(load.n_kv_blocks as u64, &[]);
+    }
+}

@@ -1,0 +1,12 @@
+//! The verifier over real gRPC, in one process: scripted target, scripted drafts that can misbehave in every way.
+//!
+//! Tests are named after what a user would notice. Each fixture checks by itself, at its end, that nothing is left behind:
+//! no running request, no KV block, no draft session.
+#![allow(clippy::unwrap_used)]
+
+mod drafts;
+mod ends;
+mod greedy;
+mod sampling;
+mod serving;
+mod support;
