@@ -1,0 +1,7 @@
+//! The programs as a user runs them, with the real models.
+#![allow(clippy::unwrap_used)]
+
+mod bad_requests;
+mod bad_starts;
+mod failures;
+mod text;

@@ -1,0 +1,4 @@
+//! The pair in one process.
+#![allow(clippy::unwrap_used)]
+
+mod loopback;

@@ -1,0 +1,194 @@
+//! The built programs on free ports of loopback.
+//!
+//! `tests/run` says where they and the models are: `SPECFLEET_TEST_BIN` is the folder of the binaries,
+//! `SPECFLEET_TEST_TARGET` the target's checkpoint and `SPECFLEET_TEST_DRAFT` the draft's folder.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// How long a service may take to load its model and answer.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// A file or folder that `tests/run` names in an environment variable.
+pub fn from_environment(variable: &str) -> PathBuf {
+    let value = std::env::var_os(variable);
+    PathBuf::from(value.unwrap_or_else(|| panic!("{variable} is not set: start the tests with tests/run")))
+}
+
+/// A command that runs one of the project's programs.
+pub fn program(name: &str) -> Command {
+    let mut command = Command::new(from_environment("SPECFLEET_TEST_BIN").join(name));
+    command.stdin(Stdio::null()).env("NO_COLOR", "1");
+    command
+}
+
+/// An address of loopback that nobody listens on.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    listener.local_addr().expect("a bound listener has an address")
+}
+
+/// Runs a command to its end and returns its exit state, standard output and standard error.
+pub fn finish(command: &mut Command) -> (bool, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the program can be started");
+    (status.success(), String::from_utf8(stdout).expect("UTF-8"), String::from_utf8(stderr).expect("UTF-8"))
+}
+
+/// A service that runs; killed when dropped.
+pub struct Service {
+    child: Child,
+    log: PathBuf,
+    /// Its gRPC address.
+    pub address: SocketAddr,
+}
+
+impl Service {
+    /// Starts `name` with `arguments` on free ports, or on `address`.
+    pub fn start(name: &str, address: Option<SocketAddr>, arguments: &[&str], logs: &Path) -> Self {
+        let address = address.unwrap_or_else(free_address);
+        let log = logs.join(format!("{name}-{}.log", address.port()));
+        let file = File::create(&log).expect("the log can be created");
+        let child = program(name)
+            .args(["--listen", &address.to_string(), "--metrics-listen", &free_address().to_string()])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("the service can be started");
+        Self { child, log, address }
+    }
+
+    /// Ends the process without a chance to say anything.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the service runs");
+        self.child.wait().expect("the service ends");
+    }
+
+    /// Asks the process to end and returns its exit code.
+    pub fn terminate(mut self) -> Option<i32> {
+        let (ended, ..) = finish(Command::new("kill").args(["-TERM", &self.child.id().to_string()]));
+        assert!(ended, "SIGTERM can be sent");
+        self.child.wait().expect("the service ends").code()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("the log can be read")
+    }
+
+    fn assert_running(&mut self) {
+        if let Some(status) = self.child.try_wait().expect("the service can be asked") {
+            panic!("a service ended with {status}; its log:\n{}", self.log());
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A verifier and a draft with the real models.
+pub struct Pair {
+    /// The verifier-service.
+    pub verifier: Service,
+    /// The draft-service.
+    pub draft: Service,
+    logs: tempfile::TempDir,
+}
+
+impl Pair {
+    /// Starts both and waits until the verifier can use the draft.
+    pub fn start() -> Self {
+        let logs = tempfile::tempdir().expect("a folder for logs");
+        let draft = start_draft(None, logs.path());
+        let target = from_environment("SPECFLEET_TEST_TARGET");
+        let arguments = ["--model", target.to_str().expect("UTF-8"), "--draft", &draft.address.to_string()];
+        let verifier = Service::start("verifier-service", None, &arguments, logs.path());
+        let mut pair = Self { verifier, draft, logs };
+        pair.wait_for_draft("ready");
+        pair
+    }
+
+    /// Starts the draft again where it was.
+    pub fn restart_draft(&mut self) {
+        self.draft = start_draft(Some(self.draft.address), self.logs.path());
+        self.wait_for_draft("ready");
+    }
+
+    /// `specctl` with these arguments, addressed to the verifier.
+    pub fn specctl(&self, arguments: &[&str]) -> Command {
+        let mut command = program("specctl");
+        command.args(["--endpoint", &format!("http://{}", self.verifier.address)]).args(arguments);
+        command
+    }
+
+    /// The events of `specctl generate --json`.
+    pub fn generate(&self, arguments: &[&str]) -> Vec<Value> {
+        let (succeeded, output, error) = finish(self.specctl(&["generate", "--json"]).args(arguments));
+        assert!(succeeded, "specctl failed: {output}{error}");
+        json_lines(&output)
+    }
+
+    /// Waits until the verifier reports this state of its draft.
+    pub fn wait_for_draft(&mut self, state: &str) {
+        let limit = Instant::now() + START_LIMIT;
+        loop {
+            let (_, output, error) = finish(&mut self.specctl(&["identity", "--json"]));
+            let seen = serde_json::from_str::<Value>(&output).ok();
+            if seen.as_ref().is_some_and(|identity| identity["drafts"][0]["state"] == state) {
+                return;
+            }
+            self.verifier.assert_running();
+            assert!(Instant::now() < limit, "the draft is not {state}: {output}{error}\n{}", self.verifier.log());
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn start_draft(address: Option<SocketAddr>, logs: &Path) -> Service {
+    let model = from_environment("SPECFLEET_TEST_DRAFT");
+    Service::start("draft-service", address, &["--model", model.to_str().expect("UTF-8")], logs)
+}
+
+/// One JSON value a line.
+pub fn json_lines(output: &str) -> Vec<Value> {
+    output.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+/// The tokens of all committed events.
+pub fn tokens(events: &[Value]) -> Vec<&Value> {
+    events
+        .iter()
+        .filter(|event| event["event"] == "committed")
+        .flat_map(|event| event["tokens"].as_array().expect("a list of tokens"))
+        .collect()
+}
+
+/// The token ids of all committed events.
+pub fn token_ids(events: &[Value]) -> Vec<u64> {
+    tokens(events).iter().map(|token| token["token_id"].as_u64().expect("an id")).collect()
+}
+
+/// The text of all committed events.
+pub fn text(events: &[Value]) -> String {
+    tokens(events).iter().map(|token| token["text"].as_str().expect("a text")).collect()
+}
+
+/// A copy of the first `length` bytes of a file.
+pub fn truncated_copy(file: &Path, length: usize, copy: &Path) {
+    let bytes = fs::read(file).expect("the file can be read");
+    File::create(copy).and_then(|mut copy| copy.write_all(&bytes[..length])).expect("the copy can be written");
+}

@@ -1,0 +1,116 @@
+//! The pair in one process: the same services and the same gRPC, over pipes in memory instead of sockets.
+
+use std::{num::NonZeroUsize, path::Path, time::Duration};
+
+use specfleet_client::{Client, v1::DraftState};
+use specfleet_model::load::{LoadOptions, Loaded, load};
+use specfleet_protocol::channel;
+use specfleet_service::{GrpcServer, Metrics, Readiness, Shutdown};
+use specfleet_speculation::propose::Support;
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+/// How long the verifier may take to find its draft.
+const READY_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a draft runs with in these tests: the program's defaults.
+pub fn draft_options() -> specfleet_draft_service::Options {
+    let at_least_one = |n| NonZeroUsize::new(n).expect("not zero");
+    specfleet_draft_service::Options {
+        max_draft_length: at_least_one(16),
+        max_sessions: at_least_one(256),
+        prefill_rows: at_least_one(64),
+        support: Support::default(),
+    }
+}
+
+/// What a verifier runs with in these tests: the program's defaults.
+pub fn verifier_options() -> specfleet_verifier_service::Options {
+    specfleet_verifier_service::Options {
+        max_sequences: 64,
+        max_queue: 256,
+        step_tokens: 128,
+        verify_rows: 8,
+        draft_length: 3,
+        max_draft_length: 8,
+        draft_wait: Duration::from_millis(30),
+    }
+}
+
+/// A pair that lives as long as this value.
+pub struct Pair {
+    /// Talks to the verifier.
+    pub client: Client,
+    shutdown: Shutdown,
+}
+
+impl Pair {
+    /// A pair over two models that are loaded already.
+    pub async fn start(target: Loaded, draft: Loaded) -> Self {
+        let metrics = Metrics::local().expect("a meter provider");
+        let shutdown = Shutdown::new(Duration::ZERO);
+        let draft = specfleet_draft_service::Service::from_model(
+            draft.model,
+            &draft.tokenizer,
+            &draft.label,
+            draft_options(),
+            &metrics.meter(),
+        )
+        .expect("the draft service starts");
+        let to_draft = serve(draft.grpc(), &shutdown, &metrics);
+        let drafts = vec![("in memory".to_owned(), to_draft)];
+        let verifier = specfleet_verifier_service::Service::start(target, drafts, verifier_options(), &metrics.meter())
+            .expect("the verifier starts");
+        let client = Client::from_channel(serve(verifier.grpc(), &shutdown, &metrics), "in memory");
+        let pair = Self { client, shutdown };
+        pair.wait_for_draft().await;
+        pair
+    }
+
+    /// A pair over two checkpoints.
+    pub async fn load(target: &Path, draft: &Path) -> Self {
+        let options = LoadOptions::default();
+        let loaded = |path| load(path, &options).unwrap_or_else(|error| panic!("cannot load a model: {error}"));
+        Self::start(loaded(target), loaded(draft)).await
+    }
+
+    async fn wait_for_draft(&self) {
+        let limit = Instant::now() + READY_LIMIT;
+        loop {
+            let identity = self.client.identity().await.expect("the verifier answers");
+            if identity.drafts.iter().all(|draft| draft.state() == DraftState::Ready) {
+                return;
+            }
+            assert!(Instant::now() < limit, "the draft is not ready: {:?}", identity.drafts);
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.shutdown.begin();
+    }
+}
+
+/// Serves a gRPC service in memory and returns the way to it.
+fn serve<S>(service: S, shutdown: &Shutdown, metrics: &Metrics) -> Channel
+where
+    S: tonic::codegen::Service<
+            tonic::codegen::http::Request<tonic::body::Body>,
+            Response = tonic::codegen::http::Response<tonic::body::Body>,
+            Error = std::convert::Infallible,
+        > + tonic::server::NamedService
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Future: Send,
+{
+    let (channel, incoming) = channel::in_memory();
+    let readiness = Readiness::new();
+    readiness.set_ready();
+    let server = GrpcServer::new(readiness, shutdown.clone(), metrics).add_service(service);
+    tokio::spawn(async move { server.serve_with_incoming(incoming).await.expect("the server runs") });
+    channel
+}
