@@ -5,12 +5,15 @@
 //! (trait methods cannot): they are always inlined into a function that has it.
 
 mod attend;
+mod elements;
+mod int8;
 mod lanes;
 mod multiply;
 mod rows;
 mod vector;
 
 pub(crate) use attend::{MAX_QUERIES, Tiles, attend};
+pub(crate) use int8::round_to_int8;
 pub(crate) use lanes::Lanes;
-pub(crate) use multiply::{Product, multiply};
+pub(crate) use multiply::{Multiply, Product, multiply};
 pub(crate) use rows::{read, rms_norm, round, swiglu};

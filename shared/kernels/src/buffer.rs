@@ -11,18 +11,17 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
+use bytemuck::Pod;
 use memmap2::MmapMut;
 
-use crate::Element;
-
-/// A fixed-length array of elements, page-aligned and at first zero.
+/// A fixed-length array of plain numbers, page-aligned and at first zero.
 pub struct AlignedBuffer<E> {
     pages: MmapMut,
     len: usize,
     element: PhantomData<E>,
 }
 
-impl<E: Element> AlignedBuffer<E> {
+impl<E: Pod> AlignedBuffer<E> {
     /// An array of `len` zeros. Memory is taken as it is first written.
     ///
     /// # Panics
@@ -39,7 +38,7 @@ impl<E: Element> AlignedBuffer<E> {
     }
 }
 
-impl<E: Element> Deref for AlignedBuffer<E> {
+impl<E: Pod> Deref for AlignedBuffer<E> {
     type Target = [E];
 
     fn deref(&self) -> &[E] {
@@ -47,7 +46,7 @@ impl<E: Element> Deref for AlignedBuffer<E> {
     }
 }
 
-impl<E: Element> DerefMut for AlignedBuffer<E> {
+impl<E: Pod> DerefMut for AlignedBuffer<E> {
     fn deref_mut(&mut self) -> &mut [E] {
         bytemuck::cast_slice_mut(&mut self.pages[..self.len * size_of::<E>()])
     }

@@ -4,8 +4,8 @@
 //! with it, so its speed limit is the memory's. General tensor libraries stay far below that
 //! limit for one to a dozen rows: they dispatch hundreds of small operators, start threads for
 //! each and re-arrange weights on the way. The kernels here do one thing: run a Llama-shaped
-//! layer for few rows at the speed of the memory, on x86-64 with AVX-512 and its bf16
-//! instructions.
+//! layer for few rows at the speed of the memory, on x86-64 with AVX-512 and its bf16 and 8-bit
+//! dot products.
 //!
 //! # A row's bits
 //!
@@ -25,7 +25,8 @@
 //! ```
 //!
 //! with the residual, the products' results and all sums in f32, and with the inputs of products,
-//! the weights and the KV cache in the element type: [`half::bf16`] or f32.
+//! the weights and the KV cache in the element type: [`half::bf16`] or f32. Weights for bf16
+//! inputs may also be 8-bit integers ([`Int8`]).
 //!
 //! Lengths are contracts between modules of one program, so the functions assert them.
 #![cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there are no inner loops to use it"))]
@@ -38,6 +39,7 @@ mod buffer;
 mod disjoint;
 mod element;
 mod embedding;
+mod int8;
 mod isa;
 mod linear;
 mod norm;
@@ -47,11 +49,13 @@ mod rope;
 mod segment;
 mod split;
 mod swiglu;
+mod weight;
 
 pub use attention::attention;
 pub use buffer::AlignedBuffer;
 pub use element::Element;
 pub use embedding::embed;
+pub use int8::Int8;
 pub use isa::supported;
 pub use linear::{Output, linear};
 pub use norm::rms_norm;
@@ -60,3 +64,4 @@ pub use pool::WorkerPool;
 pub use rope::{QkNorm, RopeTables, Rotation, rope_and_cache};
 pub use segment::{AttentionShape, BLOCK, Segment};
 pub use swiglu::swiglu;
+pub use weight::Weight;

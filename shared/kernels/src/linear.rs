@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    Element, PackedLinear, WorkerPool,
+    PackedLinear, Weight, WorkerPool,
     avx512::{self, Product},
     disjoint::Disjoint,
     split::guided,
@@ -26,7 +26,7 @@ pub enum Output {
 ///
 /// # Panics
 /// When `x` is not whole rows or `y` has another number of rows.
-pub fn linear<E: Element>(pool: &WorkerPool, weights: &PackedLinear<E>, x: &[E], y: &mut [f32], output: Output) {
+pub fn linear<W: Weight>(pool: &WorkerPool, weights: &PackedLinear<W>, x: &[W::Input], y: &mut [f32], output: Output) {
     let (n_in, n_out) = (weights.n_in(), weights.n_out());
     let n_rows = x.len() / n_in;
     assert_eq!(x.len(), n_rows * n_in, "linear: input is not whole rows");
@@ -34,11 +34,12 @@ pub fn linear<E: Element>(pool: &WorkerPool, weights: &PackedLinear<E>, x: &[E],
     if n_rows == 0 {
         return;
     }
-    let product = Product { weights, x, y: &Disjoint::new(y), n_rows, output };
+    let x = W::operands(pool, x, n_in);
+    let product = Product { weights, x: &x, y: &Disjoint::new(y), n_rows, output };
     let pieces = guided(weights.n_panels(), pool.n_threads());
     pool.run(pieces.len(), |piece| {
         // SAFETY: pieces have different panels, hence different columns of `y`; the lengths of
-        // `x` and `y` are asserted above.
+        // input and `y` are asserted above.
         unsafe { avx512::multiply(pool.isa(), &product, pieces[piece].clone()) };
     });
 }

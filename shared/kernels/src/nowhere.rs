@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use crate::{AttentionShape, Output, PackedLinear, disjoint::Disjoint, isa::Isa};
+use half::bf16;
+
+use crate::{AttentionShape, Element, Int8, Output, PackedLinear, Weight, disjoint::Disjoint, int8::Group, isa::Isa};
 
 const NO_ISA: &str = "an Isa is never detected on this architecture";
 
@@ -12,12 +14,23 @@ pub(crate) const MAX_QUERIES: usize = 1;
 
 /// Keeps [`Element`] closed.
 pub trait Lanes: Copy + 'static {}
-impl Lanes for half::bf16 {}
+impl Lanes for bf16 {}
 impl Lanes for f32 {}
 
-pub(crate) struct Product<'a, E> {
-    pub(crate) weights: &'a PackedLinear<E>,
-    pub(crate) x: &'a [E],
+/// Keeps [`Weight`] closed.
+pub trait Multiply: Copy + 'static {
+    type Operand: Clone + Send + Sync;
+}
+impl<E: Element> Multiply for E {
+    type Operand = E;
+}
+impl Multiply for Int8 {
+    type Operand = Group;
+}
+
+pub(crate) struct Product<'a, W: Weight> {
+    pub(crate) weights: &'a PackedLinear<W>,
+    pub(crate) x: &'a [W::Operand],
     pub(crate) y: &'a Disjoint<'a, f32>,
     pub(crate) n_rows: usize,
     pub(crate) output: Output,
@@ -31,7 +44,7 @@ pub(crate) struct Tiles<'a, E> {
     pub(crate) values: &'a [E],
 }
 
-pub(crate) unsafe fn multiply<E>(_: Isa, _: &Product<'_, E>, _: Range<usize>) {
+pub(crate) unsafe fn multiply<W: Weight>(_: Isa, _: &Product<'_, W>, _: Range<usize>) {
     unreachable!("{NO_ISA}")
 }
 
@@ -48,6 +61,10 @@ pub(crate) fn swiglu<E>(_: Isa, _: &[f32], _: &[f32], _: &mut [E]) {
 }
 
 pub(crate) fn round<E>(_: Isa, _: &[f32], _: &mut [E]) {
+    unreachable!("{NO_ISA}")
+}
+
+pub(crate) fn round_to_int8(_: Isa, _: &[bf16], _: &mut [Group]) {
     unreachable!("{NO_ISA}")
 }
 

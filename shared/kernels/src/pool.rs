@@ -26,7 +26,7 @@ use job::Shared;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The processor lacks the instructions the kernels are written in.
-    #[error("this processor has no AVX-512 with bf16, which the fused kernels need: use other operators")]
+    #[error("this processor has no AVX-512 with bf16 and VNNI, which the fused kernels need: use other operators")]
     Unsupported,
     /// A helper thread could not be started.
     #[error("cannot start helper thread {index} of {wanted}: use fewer threads")]

@@ -27,13 +27,13 @@ fn packing() {
     refuses("9 weights, rows of 2", || drop(PackedLinear::<f32>::pack(&pool, &[&[0.0; 9]], 2, None)));
     refuses("needs inputs", || drop(PackedLinear::<f32>::pack(&pool, &[&[0.0; 9]], 0, None)));
     refuses("needs outputs", || drop(PackedLinear::<f32>::pack(&pool, &[], 2, None)));
-    refuses("one bias per output", || drop(PackedLinear::pack(&pool, &[&[0f32; 8]], 2, Some(vec![0.0; 3]))));
+    refuses("one bias per output", || drop(PackedLinear::<f32>::pack(&pool, &[&[0.0; 8]], 2, Some(vec![0.0; 3]))));
 }
 
 #[test]
 fn products() {
     let Some(pool) = pool(1) else { return };
-    let packed = PackedLinear::pack(&pool, &[&[0f32; 12]], 4, None);
+    let packed = PackedLinear::<f32>::pack(&pool, &[&[0.0; 12]], 4, None);
     refuses("not whole rows", || linear(&pool, &packed, &[0.0; 7], &mut [0.0; 3], Output::Replace));
     refuses("output length", || linear(&pool, &packed, &[0.0; 8], &mut [0.0; 3], Output::Replace));
     refuses("output length", || embed(&packed, &[0, 1], &mut [0.0; 7]));

@@ -1,6 +1,6 @@
 use half::bf16;
 use proptest::prelude::*;
-use specfleet_kernels::{Element, Output, PackedLinear, embed, linear};
+use specfleet_kernels::{Element, Int8, Output, PackedLinear, Weight, embed, linear};
 
 use crate::{
     pool,
@@ -29,7 +29,7 @@ impl<E: Element> Case<E> {
 
     fn check(&self, n_threads: usize) {
         let Some(pool) = pool(n_threads) else { return };
-        let packed = PackedLinear::pack(&pool, &[&self.weights], self.n_in, self.bias.clone());
+        let packed = PackedLinear::<E>::pack(&pool, &[&self.weights], self.n_in, self.bias.clone());
         assert_eq!((packed.n_in(), packed.n_out()), (self.n_in, self.n_out));
         let n_rows = self.x.len() / self.n_in;
         let before = Numbers(9).floats(n_rows * self.n_out);
@@ -79,13 +79,14 @@ proptest! {
 fn a_row_of_linear_has_the_same_bits_in_any_company() {
     a_row_has_the_same_bits_in_any_company::<bf16>();
     a_row_has_the_same_bits_in_any_company::<f32>();
+    a_row_has_the_same_bits_in_any_company::<Int8>();
 }
 
-fn a_row_has_the_same_bits_in_any_company<E: Element>() {
+fn a_row_has_the_same_bits_in_any_company<W: Weight>() {
     const ROWS: usize = 33;
-    let case = Case::<E>::new(ROWS, 577, 1000, true);
+    let case = Case::<W::Input>::new(ROWS, 577, 1000, true);
     let Some(single) = pool(1) else { return };
-    let packed = PackedLinear::pack(&single, &[&case.weights], case.n_in, case.bias.clone());
+    let packed = PackedLinear::<W>::pack(&single, &[&case.weights], case.n_in, case.bias.clone());
     let row = |row: usize| &case.x[row * case.n_in..][..case.n_in];
     let alone: Vec<_> = (0..ROWS)
         .map(|index| {
@@ -99,7 +100,7 @@ fn a_row_has_the_same_bits_in_any_company<E: Element>() {
         let pool = pool(n_threads).unwrap();
         for n_rows in 1..=ROWS {
             let chosen: Vec<usize> = (0..n_rows).map(|_| numbers.below(ROWS)).collect();
-            let x: Vec<E> = chosen.iter().flat_map(|&index| row(index)).copied().collect();
+            let x: Vec<W::Input> = chosen.iter().flat_map(|&index| row(index)).copied().collect();
             let mut y = vec![0.0; n_rows * case.n_out];
             linear(&pool, &packed, &x, &mut y, Output::Accumulate);
             for (y, index) in y.chunks_exact(case.n_out).zip(chosen) {
@@ -115,12 +116,12 @@ fn stacked_parts_equal_separate_products() {
     let mut numbers = Numbers(3);
     let parts: [Vec<bf16>; 3] = [96, 33, 7].map(|n_out| numbers.elements(n_out * 50));
     let x = numbers.elements(4 * 50);
-    let stacked = PackedLinear::pack(&pool, &[&parts[0], &parts[1], &parts[2]], 50, None);
+    let stacked = PackedLinear::<bf16>::pack(&pool, &[&parts[0], &parts[1], &parts[2]], 50, None);
     let mut together = vec![0.0; 4 * stacked.n_out()];
     linear(&pool, &stacked, &x, &mut together, Output::Replace);
     let mut first = 0;
     for part in &parts {
-        let packed = PackedLinear::pack(&pool, &[part], 50, None);
+        let packed = PackedLinear::<bf16>::pack(&pool, &[part], 50, None);
         let mut y = vec![0.0; 4 * packed.n_out()];
         linear(&pool, &packed, &x, &mut y, Output::Replace);
         for (y, together) in y.chunks(packed.n_out()).zip(together.chunks(stacked.n_out())) {
@@ -141,7 +142,7 @@ fn embedding_gives_back_rows<E: Element>(pool: &specfleet_kernels::WorkerPool) {
     for width in [1, 31, 576] {
         let n_tokens = 150;
         let table: Vec<E> = Numbers(4).elements(n_tokens * width);
-        let packed = PackedLinear::pack(pool, &[&table], width, None);
+        let packed = PackedLinear::<E>::pack(pool, &[&table], width, None);
         let tokens = [149, 0, 64, 63, 64, 130, 17];
         let mut out = vec![f32::NAN; tokens.len() * width];
         embed(&packed, &tokens, &mut out);
@@ -157,7 +158,7 @@ fn a_nan_weight_reaches_only_its_own_output() {
     let Some(pool) = pool(1) else { return };
     let mut case = Case::<bf16>::new(3, 40, 100, false);
     case.weights[77 * 40 + 39] = bf16::NAN;
-    let packed = PackedLinear::pack(&pool, &[&case.weights], 40, None);
+    let packed = PackedLinear::<bf16>::pack(&pool, &[&case.weights], 40, None);
     let mut y = vec![0.0; 300];
     linear(&pool, &packed, &case.x, &mut y, Output::Replace);
     for (index, y) in y.iter().enumerate() {

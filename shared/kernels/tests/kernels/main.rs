@@ -3,6 +3,7 @@
 
 mod attention;
 mod contracts;
+mod int8;
 mod linear;
 mod pool;
 mod reference;

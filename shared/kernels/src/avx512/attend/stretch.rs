@@ -7,7 +7,7 @@ use super::{Attend, STRETCH_LEN, Tiles};
 use crate::{
     BLOCK, Element,
     avx512::{
-        multiply::multiply_lines,
+        elements::multiply_lines,
         vector::{exp, first_lanes, load},
     },
     packed::LANES,
