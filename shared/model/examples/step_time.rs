@@ -1,7 +1,7 @@
 //! How long a step takes, and how much of the memory's bandwidth it reaches.
 //!
 //! ```text
-//! cargo run --release -p specfleet-model --example step_time -- MODEL [CONTEXT] [THREADS] [bf16|f32] [fused|libtorch]
+//! cargo run --release -p specfleet-model --example step_time -- MODEL [CONTEXT] [THREADS] [DTYPE] [OPERATORS]
 //! ```
 //!
 //! Prints milliseconds per step of 1, 2, 4, 5 and 16 rows after CONTEXT tokens (200), for both sets of
@@ -19,7 +19,7 @@ use specfleet_model::load::{Dtype, LoadOptions, Operators, load};
 /// Steps that are timed; the median counts.
 const STEPS: usize = 21;
 
-const USAGE: &str = "usage: step_time MODEL [CONTEXT] [THREADS] [bf16|f32] [fused|libtorch]";
+const USAGE: &str = "usage: step_time MODEL [CONTEXT] [THREADS] [bf16|int8|f32] [fused|libtorch]";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

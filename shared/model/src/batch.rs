@@ -120,7 +120,7 @@ pub struct ModelDescription {
     pub draft_vocab: Option<Arc<[TokenId]>>,
     /// The longest sequence, prompt included, that the model was made for.
     pub context_length: usize,
-    /// Element type of weights and KV memory: `bf16` or `f32`.
+    /// Type of weights and KV memory: `bf16`, `int8` (KV memory is bf16) or `f32`.
     pub dtype: String,
     /// Where and how it runs, for people: `cpu (fused)`.
     pub device: String,

@@ -79,6 +79,13 @@ impl Checkpoint {
         };
         config.validate(path)?;
         let draft_vocab = draft_vocab::read(source.as_ref(), config.vocab_size)?;
+        if draft_vocab.is_some() && config.tied_embeddings {
+            let problem = format!(
+                "it lists head rows in {DRAFT_VOCAB}, but its config ties the head to the embedding, which has a row for \
+                 every id; set tie_word_embeddings to false"
+            );
+            return Err(Error::damaged(path, problem));
+        }
         let expected = config.layout(draft_vocab.as_ref().map_or(config.vocab_size, |ids| ids.len()));
         layout::check(&expected, path, |name| source.shape(name))?;
         Ok(Self { label: label_of(path), config, generation, draft_vocab, source })

@@ -76,7 +76,7 @@ impl Device {
     pub(crate) fn resolve(self) -> Result<tch::Device, Error> {
         match self {
             Self::Cpu => Ok(tch::Device::Cpu),
-            Self::Auto => Ok(if cuda_devices().is_ok() { tch::Device::Cuda(0) } else { tch::Device::Cpu }),
+            Self::Auto => Ok(cuda_devices().map_or_else(on_cpu, |_| tch::Device::Cuda(0))),
             Self::Cuda(index) => match cuda_devices() {
                 Ok(n_devices) if index < n_devices => Ok(tch::Device::Cuda(index)),
                 Ok(n_devices) => Err(Error::NoCuda { index, reason: format!("there are {n_devices} GPUs") }),
@@ -84,6 +84,12 @@ impl Device {
             },
         }
     }
+}
+
+/// What `auto` takes without a GPU, saying why.
+fn on_cpu(reason: String) -> tch::Device {
+    tracing::info!(reason, "computing on the CPU");
+    tch::Device::Cpu
 }
 
 /// As many threads as there are cores that this process may use. A second thread on a core competes for the
@@ -118,8 +124,8 @@ fn cuda_devices() -> Result<usize, String> {
 
 fn load_cuda_library() -> Result<(), String> {
     const NAME: &str = "libtorch_cuda.so";
-    let beside_libtorch = libtorch_folder().map(|folder| folder.join(NAME)).filter(|path| path.exists());
-    let path = beside_libtorch.unwrap_or_else(|| NAME.into());
+    // Only the one that belongs to this libtorch: another version's would not fit it.
+    let path = libtorch_folder().map_or_else(|| NAME.into(), |folder| folder.join(NAME));
     // SAFETY: the library's initialisers register operators with libtorch, which is what we want and what
     // they do in every program that links to it. It stays loaded for good.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };

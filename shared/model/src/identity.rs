@@ -43,7 +43,7 @@ pub struct Identity {
     pub transform_spec: u32,
     /// "llama", "qwen2", "qwen3", "prompt-lookup", ...
     pub architecture: String,
-    /// "bf16" or "f32"; empty where there are no weights.
+    /// "bf16", "int8" or "f32"; empty where there are no weights.
     pub dtype: String,
     /// Where it runs.
     pub device: String,

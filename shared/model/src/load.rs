@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use half::bf16;
-use tch::Kind;
+use specfleet_kernels::Int8;
 
 use crate::batch::{LanguageModel, ModelDescription};
 use crate::chat_template::ChatTemplate;
@@ -51,6 +51,12 @@ pub enum Error {
         /// What is missing.
         reason: String,
     },
+    /// 8-bit weights were asked for, of which only the fused operators know.
+    #[error("int8 weights need the fused operators, which cannot be used: {reason}; use --dtype bf16")]
+    Int8Unavailable {
+        /// What is missing.
+        reason: String,
+    },
     /// KV memory for no token at all.
     #[error("KV memory for 0 tokens was asked for; give room for at least one sequence, e.g. {context_length} tokens")]
     NoKvMemory {
@@ -80,9 +86,10 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
     let geometry = geometry(config, device, options);
     tracing::info!(model = checkpoint.label(), path = %path.display(), layers = config.n_layers, "loading model");
 
-    let model: Box<dyn LanguageModel> = match (use_fused(options.operators, &geometry)?, options.dtype) {
+    let model: Box<dyn LanguageModel> = match (use_fused(options, &geometry)?, options.dtype) {
         (false, _) => assemble(&checkpoint, Libtorch::new(geometry, threads.get())?, threads, options)?,
         (true, Dtype::Bf16) => assemble(&checkpoint, Fused::<bf16>::new(geometry, threads)?, threads, options)?,
+        (true, Dtype::Int8) => assemble(&checkpoint, Fused::<Int8>::new(geometry, threads)?, threads, options)?,
         (true, Dtype::F32) => assemble(&checkpoint, Fused::<f32>::new(geometry, threads)?, threads, options)?,
     };
     Ok(Loaded {
@@ -99,10 +106,7 @@ fn geometry(config: &Config, device: tch::Device, options: &LoadOptions) -> Geom
     let n_positions = config.context_length.min(options.n_blocks() * BLOCK_TOKENS);
     let frequencies = config.rope.inverse_frequencies(config.head_dim);
     Geometry {
-        kind: match options.dtype {
-            Dtype::Bf16 => Kind::BFloat16,
-            Dtype::F32 => Kind::Float,
-        },
+        kind: options.dtype.kind(),
         device,
         n_heads: config.n_heads,
         n_kv_heads: config.n_kv_heads,
@@ -112,8 +116,12 @@ fn geometry(config: &Config, device: tch::Device, options: &LoadOptions) -> Geom
     }
 }
 
-fn use_fused(wanted: Operators, geometry: &Geometry) -> Result<bool, Error> {
-    match (wanted, fused::obstacle(geometry)) {
+fn use_fused(options: &LoadOptions, geometry: &Geometry) -> Result<bool, Error> {
+    match (options.operators, fused::obstacle(geometry)) {
+        (Operators::Libtorch, _) if options.dtype == Dtype::Int8 => {
+            Err(Error::Int8Unavailable { reason: "libtorch's operators were asked for".into() })
+        }
+        (_, Some(reason)) if options.dtype == Dtype::Int8 => Err(Error::Int8Unavailable { reason }),
         (Operators::Libtorch, _) => Ok(false),
         (_, None) => Ok(true),
         (Operators::Fused, Some(reason)) => Err(Error::FusedUnavailable { reason }),
@@ -131,7 +139,7 @@ fn assemble<O: OperatorSet + 'static>(
     options: &LoadOptions,
 ) -> Result<Box<dyn LanguageModel>, Error> {
     let started = std::time::Instant::now();
-    let read = Reader::new(checkpoint, &operators).read()?;
+    let read = Reader::new(checkpoint, &operators, options.dtype).read()?;
     let config = checkpoint.config();
     let draft_vocab = checkpoint.draft_vocab();
     let device = match operators.geometry().device {
@@ -168,9 +176,6 @@ fn assemble<O: OperatorSet + 'static>(
 
 /// Memory that the KV cache takes when all of it is in use: keys and values of every layer.
 fn kv_bytes(config: &Config, options: &LoadOptions) -> usize {
-    let element_bytes = match options.dtype {
-        Dtype::Bf16 => size_of::<bf16>(),
-        Dtype::F32 => size_of::<f32>(),
-    };
+    let element_bytes = options.dtype.kind().elt_size_in_bytes();
     options.n_blocks() * BLOCK_TOKENS * 2 * config.n_layers * config.kv_width() * element_bytes
 }

@@ -1,7 +1,7 @@
 //! The handful of operators that every family's forward pass is written in.
 //!
 //! There are two implementations. [`libtorch`] runs on every device and is the reference; [`fused`] runs on
-//! CPUs with AVX-512 BF16, on the same tensors' memory, and is what makes a step on a CPU as fast as memory
+//! CPUs with AVX-512 BF16 and VNNI, on the same tensors' memory, and is what makes a step on a CPU as fast as memory
 //! can deliver the weights: a decode step of a small model is some two hundred short operators, and libtorch
 //! spends more time in getting to them than in computing them. Tests hold the two against each other.
 //!
@@ -13,8 +13,9 @@
 //! - A block is zeroed when its first slot is written, so that what an earlier owner left there (it may be
 //!   NaN) is never multiplied, not even by zero.
 //!
-//! Element types: activations that feed a matrix product have the model's dtype; products, and the residual
-//! stream that they add up in, are f32.
+//! Element types: activations that feed a matrix product have the model's element type; products, and the
+//! residual stream that they add up in, are f32. Matrices have the element type too, or a smaller one of which
+//! the operators know (8-bit integers).
 
 use tch::{Device, Kind, Tensor};
 
@@ -34,7 +35,7 @@ pub(crate) type Result<T, E = ForwardError> = std::result::Result<T, E>;
 /// What the operators need to know about the model and the device.
 #[derive(Debug)]
 pub(crate) struct Geometry {
-    /// Element type of weights, activations and KV memory: `BFloat16` or `Float`.
+    /// Element type of activations, KV memory and weights as they are loaded: `BFloat16` or `Float`.
     pub(crate) kind: Kind,
     pub(crate) device: Device,
     pub(crate) n_heads: usize,
@@ -83,12 +84,14 @@ impl LayerCache {
 
 /// An implementation of the operators, and the forms in which it wants what stays the same from step to step.
 pub(crate) trait Operators: Send {
-    /// A matrix `[n_out, n_in]` with an optional bias; the embedding table is one too.
+    /// A matrix `[n_out, n_in]` with an optional bias.
     type Matrix: Send;
+    /// An embedding table `[vocab, hidden]` of which no product is computed.
+    type Table: Send;
     /// Norms of the query and key heads.
     type HeadNorms: Send;
     /// One pass over a batch.
-    type Step<'a>: Step<Matrix = Self::Matrix, HeadNorms = Self::HeadNorms>
+    type Step<'a>: Step<Matrix = Self::Matrix, Table = Self::Table, HeadNorms = Self::HeadNorms>
     where
         Self: 'a;
 
@@ -100,6 +103,12 @@ pub(crate) trait Operators: Send {
 
     /// The matrix made of `parts` stacked in order, each row-major `[n_out_of_part, n_in]`.
     fn matrix(&self, parts: &[Values<'_>], n_in: usize, bias: Option<Vec<f32>>) -> Result<Self::Matrix, tch::TchError>;
+
+    /// Bytes that a product with few rows reads.
+    fn matrix_bytes(&self, matrix: &Self::Matrix) -> usize;
+
+    /// The table with these rows.
+    fn table(&self, rows: &Values<'_>, width: usize) -> Result<Self::Table, tch::TchError>;
 
     /// Norms of `[head_dim]` for each query head and each key head.
     fn head_norms(&self, query: Vec<f32>, key: Vec<f32>) -> Result<Self::HeadNorms, tch::TchError>;
@@ -113,11 +122,16 @@ pub(crate) trait Operators: Send {
 pub(crate) trait Step {
     /// See [`Operators::Matrix`].
     type Matrix;
+    /// See [`Operators::Table`].
+    type Table;
     /// See [`Operators::HeadNorms`].
     type HeadNorms;
 
     /// Rows of the embedding table `[vocab, hidden]` for the plan's tokens: `out` f32 `[rows, hidden]`.
-    fn embedding(&self, table: &Self::Matrix, out: &mut Tensor) -> Result<()>;
+    fn embedding(&self, table: &Self::Table, out: &mut Tensor) -> Result<()>;
+
+    /// The same out of a head `[vocab, hidden]` that is the embedding as well.
+    fn tied_embedding(&self, head: &Self::Matrix, out: &mut Tensor) -> Result<()>;
 
     /// `x / rms(x) * weight`: `x` f32 `[rows, hidden]`, `weight` f32 `[hidden]`, `out` model dtype.
     /// (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)

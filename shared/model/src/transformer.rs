@@ -69,7 +69,10 @@ impl<O: Operators> Transformer<O> {
         let mut activated = empty(rows, ffn, dtype)?;
 
         let step = operators.begin(plan)?;
-        step.embedding(&weights.embedding, &mut x)?; // [rows, hidden]
+        match &weights.untied_embedding {
+            Some(table) => step.embedding(table, &mut x)?, // [rows, hidden]
+            None => step.tied_embedding(&weights.head, &mut x)?,
+        }
         for (layer, cache) in weights.layers.iter().zip(caches) {
             step.rms_norm(&x, &layer.attention_norm, &mut normed)?; // [rows, hidden]
             step.linear(&normed, &layer.qkv, &mut qkv)?; // [rows, (n_heads + 2 n_kv_heads) * head_dim]
@@ -88,7 +91,7 @@ impl<O: Operators> Transformer<O> {
             let x = selected_rows(&x, &plan.wanted)?; // [wanted, hidden]
             let mut normed = empty(wanted, hidden, dtype)?;
             step.rms_norm(&x, &weights.norm, &mut normed)?; // [wanted, hidden]
-            step.head(&normed, weights.head(), logits.values_mut())?; // [wanted, n_rows_of_head]
+            step.head(&normed, &weights.head, logits.values_mut())?; // [wanted, n_rows_of_head]
         }
         Ok(logits)
     }

@@ -112,6 +112,21 @@ fn a_reduced_head_is_read_and_checked() {
     assert!(check(&[1, 6]).unwrap_err().contains("6 is outside the vocabulary of 6"));
 }
 
+#[test]
+fn a_reduced_head_cannot_be_tied_to_the_embedding() {
+    let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/reduced-head"));
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["model.safetensors", "tokenizer.json"] {
+        std::fs::copy(golden.join(name), folder.path().join(name)).unwrap();
+    }
+    let config = std::fs::read_to_string(golden.join("config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    config["tie_word_embeddings"] = true.into();
+    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let text = refusal(folder.path());
+    assert!(text.contains("draft_vocab") && text.contains("tie_word_embeddings"), "{text}");
+}
+
 /// The published target, dequantised: a few values and sums computed with the Python package `gguf`.
 #[test]
 fn the_real_target_opens() {

@@ -17,8 +17,9 @@ impl WeightsHasher {
         Self { config: config.canonical(), tensors: BTreeMap::new() }
     }
 
-    /// Adds a tensor under its Hugging Face name, with its element type ("bf16", "f32", "u32"), its shape and its
-    /// little-endian bytes before any packing: how a device lays weights out does not change the model.
+    /// Adds a tensor under its Hugging Face name, with its element type ("bf16", "f32", "u32"; "int8" for bf16 that is
+    /// then rounded to 8 bits), its shape and its little-endian bytes before any packing: how a device lays weights out
+    /// does not change the model.
     pub fn add(&mut self, name: &str, dtype: &str, shape: &[usize], bytes: &[u8]) {
         let mut hasher = blake3::Hasher::new();
         // The description has no line break inside and the lengths follow from it, so the parts cannot run together.

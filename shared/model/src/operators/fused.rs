@@ -1,4 +1,4 @@
-//! The operators as our own kernels on the tensors' memory, for CPUs with AVX-512 BF16.
+//! The operators as our own kernels on the tensors' memory, for CPUs with AVX-512 BF16 and VNNI.
 //!
 //! libtorch only allocates here. Matrices are packed once at load into the order in which the kernels read
 //! them; activations and KV memory are the same tensors that the libtorch operators use. A row's result does
@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use half::bf16;
 use specfleet_kernels as kernels;
 use specfleet_kernels::pool::Awake;
-use specfleet_kernels::{AttentionShape, Output, PackedLinear, QkNorm, RopeTables, Rotation, WorkerPool};
+use specfleet_kernels::{AttentionShape, Output, PackedLinear, QkNorm, RopeTables, Rotation, Weight, WorkerPool};
 use tch::{Device, Kind, Tensor};
 
 use super::{Geometry, LayerCache, Operators, Result, RowPlan, Step};
@@ -40,13 +40,13 @@ impl Element for f32 {
     }
 }
 
-/// The fused implementation for one element type.
-pub(crate) struct Fused<E> {
+/// The fused implementation for one form of weights, whose inputs give the element type of all else.
+pub(crate) struct Fused<W> {
     geometry: Geometry,
     shape: AttentionShape,
     rope: RopeTables,
     pool: WorkerPool,
-    element: std::marker::PhantomData<E>,
+    weight: std::marker::PhantomData<W>,
 }
 
 /// Why the fused operators cannot compute such a model here, if they cannot.
@@ -56,7 +56,7 @@ pub(crate) fn obstacle(geometry: &Geometry) -> Option<String> {
         return Some("they run on the CPU only".into());
     }
     if !kernels::supported() {
-        return Some("this CPU lacks AVX-512 BF16".into());
+        return Some("this CPU lacks AVX-512 BF16 and VNNI".into());
     }
     if !head_dim.is_multiple_of(16) || head_dim > 256 {
         return Some(format!("heads must have a multiple of 16 and at most 256 dimensions, not {head_dim}"));
@@ -67,7 +67,7 @@ pub(crate) fn obstacle(geometry: &Geometry) -> Option<String> {
     None
 }
 
-impl<E: Element> Fused<E> {
+impl<W: Weight<Input: Element>> Fused<W> {
     /// Starts the worker threads. libtorch itself is left with one thread: it has nothing to compute.
     pub(crate) fn new(geometry: Geometry, n_threads: NonZeroUsize) -> Result<Self, kernels::pool::Error> {
         tch::set_num_threads(1);
@@ -77,15 +77,16 @@ impl<E: Element> Fused<E> {
             rope: RopeTables::new(head_dim, rotary.cos.clone(), rotary.sin.clone()),
             pool: WorkerPool::new(n_threads)?,
             geometry,
-            element: std::marker::PhantomData,
+            weight: std::marker::PhantomData,
         })
     }
 }
 
-impl<E: Element> Operators for Fused<E> {
-    type Matrix = PackedLinear<E>;
+impl<W: Weight<Input: Element>> Operators for Fused<W> {
+    type Matrix = PackedLinear<W>;
+    type Table = PackedLinear<W::Input>;
     type HeadNorms = QkNorm;
-    type Step<'a> = FusedStep<'a, E>;
+    type Step<'a> = FusedStep<'a, W>;
 
     fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -96,16 +97,24 @@ impl<E: Element> Operators for Fused<E> {
     }
 
     fn matrix(&self, parts: &[Values<'_>], n_in: usize, bias: Option<Vec<f32>>) -> Result<Self::Matrix, tch::TchError> {
-        let parts: Vec<Cow<'_, [E]>> = parts.iter().map(E::of).collect();
-        let parts: Vec<&[E]> = parts.iter().map(|part| &**part).collect();
+        let parts: Vec<Cow<'_, [W::Input]>> = parts.iter().map(W::Input::of).collect();
+        let parts: Vec<&[W::Input]> = parts.iter().map(|part| &**part).collect();
         Ok(PackedLinear::pack(&self.pool, &parts, n_in, bias))
+    }
+
+    fn matrix_bytes(&self, matrix: &Self::Matrix) -> usize {
+        matrix.n_bytes()
+    }
+
+    fn table(&self, rows: &Values<'_>, width: usize) -> Result<Self::Table, tch::TchError> {
+        Ok(PackedLinear::pack(&self.pool, &[&W::Input::of(rows)], width, None))
     }
 
     fn head_norms(&self, query: Vec<f32>, key: Vec<f32>) -> Result<QkNorm, tch::TchError> {
         Ok(QkNorm { query, key, eps: self.geometry.norm_eps })
     }
 
-    fn begin<'a>(&'a self, plan: &'a RowPlan) -> Result<FusedStep<'a, E>> {
+    fn begin<'a>(&'a self, plan: &'a RowPlan) -> Result<FusedStep<'a, W>> {
         let segments = plan.sequences.iter().map(|sequence| kernels::Segment {
             blocks: &sequence.blocks,
             start: sequence.start,
@@ -116,39 +125,45 @@ impl<E: Element> Operators for Fused<E> {
 }
 
 /// A pass, during which the workers spin between operators instead of sleeping.
-pub(crate) struct FusedStep<'a, E> {
-    operators: &'a Fused<E>,
+pub(crate) struct FusedStep<'a, W> {
+    operators: &'a Fused<W>,
     plan: &'a RowPlan,
     segments: Vec<kernels::Segment<'a>>,
     _awake: Awake<'a>,
 }
 
-impl<E: Element> Step for FusedStep<'_, E> {
-    type Matrix = PackedLinear<E>;
+impl<W: Weight<Input: Element>> Step for FusedStep<'_, W> {
+    type Matrix = PackedLinear<W>;
+    type Table = PackedLinear<W::Input>;
     type HeadNorms = QkNorm;
 
-    fn embedding(&self, table: &PackedLinear<E>, out: &mut Tensor) -> Result<()> {
+    fn embedding(&self, table: &PackedLinear<W::Input>, out: &mut Tensor) -> Result<()> {
         kernels::embed(table, &self.plan.tokens, elements_mut(out)?);
+        Ok(())
+    }
+
+    fn tied_embedding(&self, head: &PackedLinear<W>, out: &mut Tensor) -> Result<()> {
+        kernels::embed(head, &self.plan.tokens, elements_mut(out)?);
         Ok(())
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
         let eps = self.operators.geometry.norm_eps;
-        kernels::rms_norm::<E>(&self.operators.pool, elements(x)?, elements(weight)?, eps, elements_mut(out)?);
+        kernels::rms_norm::<W::Input>(&self.operators.pool, elements(x)?, elements(weight)?, eps, elements_mut(out)?);
         Ok(())
     }
 
-    fn linear(&self, x: &Tensor, matrix: &PackedLinear<E>, out: &mut Tensor) -> Result<()> {
+    fn linear(&self, x: &Tensor, matrix: &PackedLinear<W>, out: &mut Tensor) -> Result<()> {
         kernels::linear(&self.operators.pool, matrix, elements(x)?, elements_mut(out)?, Output::Replace);
         Ok(())
     }
 
-    fn linear_add(&self, x: &Tensor, matrix: &PackedLinear<E>, residual: &mut Tensor) -> Result<()> {
+    fn linear_add(&self, x: &Tensor, matrix: &PackedLinear<W>, residual: &mut Tensor) -> Result<()> {
         kernels::linear(&self.operators.pool, matrix, elements(x)?, elements_mut(residual)?, Output::Accumulate);
         Ok(())
     }
 
-    fn head(&self, x: &Tensor, matrix: &PackedLinear<E>, logits: &mut [f32]) -> Result<()> {
+    fn head(&self, x: &Tensor, matrix: &PackedLinear<W>, logits: &mut [f32]) -> Result<()> {
         kernels::linear(&self.operators.pool, matrix, elements(x)?, logits, Output::Replace);
         Ok(())
     }
@@ -162,20 +177,20 @@ impl<E: Element> Step for FusedStep<'_, E> {
     ) -> Result<()> {
         let Fused { shape, rope, pool, .. } = self.operators;
         let rotation = Rotation { shape: *shape, rope, qk_norm: norms };
-        let (keys, values) = (elements_mut::<E>(&mut cache.keys)?, elements_mut(&mut cache.values)?);
+        let (keys, values) = (elements_mut::<W::Input>(&mut cache.keys)?, elements_mut(&mut cache.values)?);
         kernels::rope_and_cache(pool, rotation, &self.segments, elements(qkv)?, elements_mut(queries)?, keys, values);
         Ok(())
     }
 
     fn attention(&self, queries: &Tensor, cache: &LayerCache, out: &mut Tensor) -> Result<()> {
         let Fused { shape, pool, .. } = self.operators;
-        let (keys, values) = (elements::<E>(&cache.keys)?, elements(&cache.values)?);
+        let (keys, values) = (elements::<W::Input>(&cache.keys)?, elements(&cache.values)?);
         kernels::attention(pool, *shape, &self.segments, elements(queries)?, keys, values, elements_mut(out)?);
         Ok(())
     }
 
     fn swiglu(&self, gate_up: &Tensor, out: &mut Tensor) -> Result<()> {
-        let out = elements_mut::<E>(out)?;
+        let out = elements_mut::<W::Input>(out)?;
         let gate_up = elements(gate_up)?;
         let n_ffn = gate_up.len() / 2 / self.plan.n_rows();
         kernels::swiglu(&self.operators.pool, gate_up, n_ffn, out);

@@ -45,6 +45,7 @@ impl Libtorch {
 
 impl Operators for Libtorch {
     type Matrix = Matrix;
+    type Table = Tensor;
     type HeadNorms = HeadNorms;
     type Step<'a> = LibtorchStep<'a>;
 
@@ -62,6 +63,15 @@ impl Operators for Libtorch {
         let weight = Tensor::f_cat(&parts.collect::<Result<Vec<_>, _>>()?, 0)?;
         let bias = bias.map(|bias| Tensor::f_from_slice(&bias)?.f_to_device(device)).transpose()?;
         Ok(Matrix { weight, bias })
+    }
+
+    fn matrix_bytes(&self, matrix: &Matrix) -> usize {
+        let tensors = [Some(&matrix.weight), matrix.bias.as_ref()].into_iter().flatten();
+        tensors.map(|tensor| tensor.numel() * tensor.kind().elt_size_in_bytes()).sum()
+    }
+
+    fn table(&self, rows: &Values<'_>, width: usize) -> Result<Tensor, tch::TchError> {
+        weight_rows(rows, width, self.geometry.kind)?.f_to_device(self.geometry.device)
     }
 
     fn head_norms(&self, query: Vec<f32>, key: Vec<f32>) -> Result<HeadNorms, tch::TchError> {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 use half::bf16;
+use specfleet_kernels::{Int8, Weight};
 use specfleet_speculation::TokenId;
 
 use super::fused::{Element, Fused, obstacle};
@@ -23,15 +24,15 @@ const N_BLOCKS: usize = 6;
 const ROW_COUNTS: [usize; 8] = [1, 2, 3, 4, 5, 8, 9, 33];
 
 /// Relative to the greatest value. Only the order of additions differs in f32; in bf16 each side rounds its
-/// result, or what goes into it, to 8 bits.
-fn tolerance<E: Element>() -> f64 {
-    if E::KIND == Kind::Float { 2e-6 } else { 1.0 / 128.0 }
+/// result, or what goes into it, to 8 bits. With 8-bit weights so are all weights and inputs of a product.
+fn tolerance<W: Weight<Input: Element>>() -> f64 {
+    if W::Input::KIND == Kind::Float { 2e-6 } else { 1.0 / 128.0 }
 }
 
-fn geometry<E: Element>() -> Geometry {
+fn geometry<W: Weight<Input: Element>>() -> Geometry {
     let frequencies: Vec<f32> = (0..HEAD_DIM / 2).map(|i| 0.7f32.powi(i as i32)).collect();
     Geometry {
-        kind: E::KIND,
+        kind: W::Input::KIND,
         device: Device::Cpu,
         n_heads: N_HEADS,
         n_kv_heads: N_KV_HEADS,
@@ -42,13 +43,13 @@ fn geometry<E: Element>() -> Geometry {
 }
 
 /// Both implementations, unless this machine cannot run one.
-fn both<E: Element>() -> Option<(Libtorch, Fused<E>)> {
-    if let Some(reason) = obstacle(&geometry::<E>()) {
+fn both<W: Weight<Input: Element>>() -> Option<(Libtorch, Fused<W>)> {
+    if let Some(reason) = obstacle(&geometry::<W>()) {
         println!("skipped: {reason}");
         return None;
     }
     let threads = NonZeroUsize::new(2).unwrap();
-    Some((Libtorch::new(geometry::<E>(), 2).unwrap(), Fused::new(geometry::<E>(), threads).unwrap()))
+    Some((Libtorch::new(geometry::<W>(), 2).unwrap(), Fused::new(geometry::<W>(), threads).unwrap()))
 }
 
 /// Numbers between -1 and 1 that are the same in both types.
@@ -70,12 +71,13 @@ fn unset(rows: usize, width: usize, kind: Kind) -> Tensor {
     Tensor::full([rows as i64, width as i64], f64::NAN, (kind, Device::Cpu))
 }
 
-fn assert_close<E: Element>(fused: &Tensor, libtorch: &Tensor, what: &str) {
+fn assert_close<W: Weight<Input: Element>>(fused: &Tensor, libtorch: &Tensor, what: &str) {
     assert_eq!((fused.size(), fused.kind()), (libtorch.size(), libtorch.kind()), "{what}");
     let (fused, libtorch) = (fused.to_kind(Kind::Double), libtorch.to_kind(Kind::Double));
     let error = (&fused - &libtorch).abs().max().double_value(&[]);
     let scale = libtorch.abs().max().double_value(&[]);
-    assert!(error <= tolerance::<E>() * scale, "{what}, {:?}: off by {error} of {scale}", E::KIND);
+    let weights = std::any::type_name::<W>();
+    assert!(error <= tolerance::<W>() * scale, "{what}, {weights}: off by {error} of {scale}");
 }
 
 fn plan(tokens: Vec<TokenId>, sequences: Vec<SequenceRows>) -> RowPlan {
@@ -101,16 +103,17 @@ macro_rules! agree {
     ($name:ident, $check:ident) => {
         #[test]
         fn $name() {
-            fn check<E: Element>() {
-                let Some((libtorch, fused)) = both::<E>() else { return };
+            fn check<W: Weight<Input: Element>>() {
+                let Some((libtorch, fused)) = both::<W>() else { return };
                 for n_rows in ROW_COUNTS {
                     let expected = $check(&libtorch, n_rows);
                     let actual = $check(&fused, n_rows);
-                    assert_close::<E>(&actual, &expected, &format!("{n_rows} rows"));
+                    assert_close::<W>(&actual, &expected, &format!("{n_rows} rows"));
                 }
             }
             check::<f32>();
             check::<bf16>();
+            check::<Int8>();
         }
     };
 }
@@ -118,8 +121,17 @@ macro_rules! agree {
 agree!(embeddings_agree, embedding);
 fn embedding<O: Operators>(operators: &O, n_rows: usize) -> Tensor {
     let mut out = unset(n_rows, HIDDEN, Kind::Float);
-    let table = matrix(operators, &[VOCAB], HIDDEN, false);
+    let rows = numbers(VOCAB * HIDDEN, VOCAB as u64);
+    let table = operators.table(&Values::F32(Cow::Borrowed(&rows)), HIDDEN).unwrap();
     operators.begin(&simple_plan(n_rows)).unwrap().embedding(&table, &mut out).unwrap();
+    out
+}
+
+agree!(tied_embeddings_agree, tied_embedding);
+fn tied_embedding<O: Operators>(operators: &O, n_rows: usize) -> Tensor {
+    let mut out = unset(n_rows, HIDDEN, Kind::Float);
+    let head = matrix(operators, &[VOCAB], HIDDEN, false);
+    operators.begin(&simple_plan(n_rows)).unwrap().tied_embedding(&head, &mut out).unwrap();
     out
 }
 
@@ -216,14 +228,14 @@ fn attend<O: Operators>(operators: &O, with_norms: bool) -> Attended {
 
 #[test]
 fn rotated_queries_cache_contents_and_attention_agree() {
-    fn check<E: Element>(with_norms: bool) {
-        let Some((libtorch, fused)) = both::<E>() else { return };
+    fn check<W: Weight<Input: Element>>(with_norms: bool) {
+        let Some((libtorch, fused)) = both::<W>() else { return };
         let (expected, actual) = (attend(&libtorch, with_norms), attend(&fused, with_norms));
-        assert_close::<E>(&actual.keys, &expected.keys, "keys");
-        assert_close::<E>(&actual.values, &expected.values, "values");
+        assert_close::<W>(&actual.keys, &expected.keys, "keys");
+        assert_close::<W>(&actual.values, &expected.values, "values");
         for pass in 0..2 {
-            assert_close::<E>(&actual.queries[pass], &expected.queries[pass], "queries");
-            assert_close::<E>(&actual.out[pass], &expected.out[pass], "attention");
+            assert_close::<W>(&actual.queries[pass], &expected.queries[pass], "queries");
+            assert_close::<W>(&actual.out[pass], &expected.out[pass], "attention");
         }
     }
     for with_norms in [false, true] {

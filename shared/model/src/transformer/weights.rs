@@ -10,18 +10,19 @@ use tch::{Kind, Tensor};
 
 use crate::checkpoint::{Checkpoint, Config, Values};
 use crate::identity::WeightsHasher;
-use crate::load::Error;
+use crate::load::{Dtype, Error};
 use crate::operators::Operators;
 
 /// All that is learned.
 pub(crate) struct Weights<O: Operators> {
     pub(crate) hidden_size: usize,
     pub(crate) ffn_size: usize,
-    pub(crate) embedding: O::Matrix,
+    /// The embedding, unless it is the head.
+    pub(crate) untied_embedding: Option<O::Table>,
     pub(crate) layers: Vec<Layer<O>>,
     /// f32 `[hidden]`.
     pub(crate) norm: Tensor,
-    untied_head: Option<O::Matrix>,
+    pub(crate) head: O::Matrix,
 }
 
 /// One block. Norms are f32 `[hidden]`.
@@ -35,17 +36,11 @@ pub(crate) struct Layer<O: Operators> {
     pub(crate) down: O::Matrix,
 }
 
-impl<O: Operators> Weights<O> {
-    /// The output head: its own matrix, or the embedding.
-    pub(crate) fn head(&self) -> &O::Matrix {
-        self.untied_head.as_ref().unwrap_or(&self.embedding)
-    }
-}
-
 /// Reads a checkpoint for one set of operators, and keeps count and digest of what it has read.
 pub(crate) struct Reader<'a, O> {
     checkpoint: &'a Checkpoint,
     operators: &'a O,
+    dtype: Dtype,
     hasher: WeightsHasher,
     step_bytes: u64,
 }
@@ -59,23 +54,22 @@ pub(crate) struct Read<O: Operators> {
 }
 
 impl<'a, O: Operators> Reader<'a, O> {
-    pub(crate) fn new(checkpoint: &'a Checkpoint, operators: &'a O) -> Self {
-        Self { checkpoint, operators, hasher: WeightsHasher::new(checkpoint.config()), step_bytes: 0 }
+    /// `dtype` is what the operators make of matrices.
+    pub(crate) fn new(checkpoint: &'a Checkpoint, operators: &'a O, dtype: Dtype) -> Self {
+        Self { checkpoint, operators, dtype, hasher: WeightsHasher::new(checkpoint.config()), step_bytes: 0 }
     }
 
     pub(crate) fn read(mut self) -> Result<Read<O>, Error> {
         let &Config { hidden_size, ffn_size, n_layers, tied_embeddings, .. } = self.checkpoint.config();
-        let embedding = self.matrix(&["model.embed_tokens"], hidden_size, false)?;
-        if !tied_embeddings {
-            self.step_bytes = 0; // a step reads only a row for each token
-        }
+        let untied_embedding = (!tied_embeddings).then(|| self.table("model.embed_tokens", hidden_size)).transpose()?;
         let layers = (0..n_layers).map(|index| self.layer(index)).collect::<Result<_, _>>()?;
         let norm = self.norm("model.norm")?;
-        let untied_head = (!tied_embeddings).then(|| self.matrix(&["lm_head"], hidden_size, false)).transpose()?;
+        let head = if tied_embeddings { "model.embed_tokens" } else { "lm_head" };
+        let head = self.matrix(&[head], hidden_size, false)?;
         if let Some(ids) = self.checkpoint.draft_vocab() {
             self.hasher.add("draft_vocab", "u32", &[ids.len()], bytemuck::cast_slice(&ids));
         }
-        let weights = Weights { hidden_size, ffn_size, embedding, layers, norm, untied_head };
+        let weights = Weights { hidden_size, ffn_size, untied_embedding, layers, norm, head };
         Ok(Read { weights, digest: self.hasher.finish(), step_bytes: self.step_bytes })
     }
 
@@ -108,7 +102,8 @@ impl<'a, O: Operators> Reader<'a, O> {
 
     /// The matrices `modules`, stacked, with their biases if they have any.
     fn matrix(&mut self, modules: &[&str], n_in: usize, has_bias: bool) -> Result<O::Matrix, Error> {
-        let parts = modules.iter().map(|module| self.tensor(&format!("{module}.weight")));
+        let form = matches!(self.dtype, Dtype::Int8).then_some("int8");
+        let parts = modules.iter().map(|module| self.tensor(&format!("{module}.weight"), form));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let bias = if has_bias {
             let parts = modules.iter().map(|module| self.vector(&format!("{module}.bias")));
@@ -116,29 +111,38 @@ impl<'a, O: Operators> Reader<'a, O> {
         } else {
             None
         };
-        Ok(self.operators.matrix(&parts, n_in, bias)?)
+        let matrix = self.operators.matrix(&parts, n_in, bias)?;
+        self.step_bytes += self.operators.matrix_bytes(&matrix) as u64;
+        Ok(matrix)
+    }
+
+    /// An embedding of its own, of which a step reads only a row for each token.
+    fn table(&mut self, module: &str, width: usize) -> Result<O::Table, Error> {
+        let rows = self.tensor(&format!("{module}.weight"), None)?;
+        Ok(self.operators.table(&rows, width)?)
     }
 
     fn norm(&mut self, module: &str) -> Result<Tensor, Error> {
         let weight = self.vector(&format!("{module}.weight"))?;
+        self.step_bytes += size_of_val(&*weight) as u64;
         Ok(Tensor::f_from_slice(&weight)?.f_to_device(self.operators.geometry().device)?)
     }
 
     /// A small tensor, which takes part in f32 whatever the dtype.
     fn vector(&mut self, name: &str) -> Result<Vec<f32>, Error> {
-        Ok(self.tensor(name)?.to_f32().into_owned())
+        Ok(self.tensor(name, None)?.to_f32().into_owned())
     }
 
-    /// A tensor in the model's dtype, counted and hashed.
-    fn tensor(&mut self, name: &str) -> Result<Values<'a>, Error> {
+    /// A tensor in the model's element type, hashed together with the form in which it is to be kept, if that is
+    /// another.
+    fn tensor(&mut self, name: &str, form: Option<&str>) -> Result<Values<'a>, Error> {
         let tensor = self.checkpoint.tensor(name)?;
         let values = in_kind(tensor.values, self.operators.geometry().kind);
         let (dtype, bytes): (_, &[u8]) = match &values {
             Values::Bf16(values) => ("bf16", bytemuck::cast_slice(values)),
             Values::F32(values) => ("f32", bytemuck::cast_slice(values)),
         };
-        self.hasher.add(name, dtype, &tensor.shape, bytes);
-        self.step_bytes += bytes.len() as u64;
+        self.hasher.add(name, form.unwrap_or(dtype), &tensor.shape, bytes);
         Ok(values)
     }
 }

@@ -12,7 +12,7 @@ use crate::ways::{Rows, WAYS};
 #[test]
 fn a_row_has_the_same_bits_in_every_way() {
     for (name, folder) in CHECKPOINTS {
-        for dtype in [Dtype::F32, Dtype::Bf16] {
+        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::Int8] {
             let golden = golden(folder);
             let sequences: Vec<_> = golden.iter().map(|golden| golden.tokens.as_slice()).collect();
             let options = options(Operators::Fused, dtype);

@@ -15,6 +15,13 @@ const BF16_TOLERANCE: f32 = 0.4;
 /// The mean tells more than the worst: at most 0.03 when this was written.
 const BF16_MEAN_TOLERANCE: f32 = 0.05;
 
+/// Weights, and what they are multiplied with, are rounded to 8 bits or fewer: the worst was off by 0.81 when this
+/// was written.
+const INT8_TOLERANCE: f32 = 1.2;
+
+/// At most 0.10 when this was written.
+const INT8_MEAN_TOLERANCE: f32 = 0.15;
+
 #[test]
 fn f32_logits_equal_those_of_transformers() {
     for (name, folder) in CHECKPOINTS {
@@ -36,6 +43,17 @@ fn bf16_logits_are_close_to_those_of_transformers() {
                 assert!(worst < BF16_TOLERANCE, "{name}, {operators}, {way}: off by {worst}");
                 assert!(mean < BF16_MEAN_TOLERANCE, "{name}, {operators}, {way}: off by {mean} in the mean");
             }
+        }
+    }
+}
+
+#[test]
+fn int8_logits_are_close_to_those_of_transformers() {
+    for (name, folder) in CHECKPOINTS {
+        for (way, Error { worst, mean }) in errors(name, &golden(folder), Operators::Fused, Dtype::Int8) {
+            println!("{name}, {way}: worst {worst}, mean {mean}");
+            assert!(worst < INT8_TOLERANCE, "{name}, {way}: off by {worst}");
+            assert!(mean < INT8_MEAN_TOLERANCE, "{name}, {way}: off by {mean} in the mean");
         }
     }
 }

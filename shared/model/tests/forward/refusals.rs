@@ -47,6 +47,9 @@ fn options_that_cannot_be_met_are_refused_with_the_reason() {
     assert!(matches!(error, Error::NoKvMemory { context_length: 256 }), "{error}");
     let error = refusal(LoadOptions { device: Device::Cuda(99), ..options.clone() });
     assert!(error.to_string().starts_with("device cuda:99 cannot be used"), "{error}");
+    let error = refusal(LoadOptions { dtype: Dtype::Int8, operators: Operators::Libtorch, ..options.clone() });
+    assert!(matches!(error, Error::Int8Unavailable { .. }), "{error}");
+    assert!(error.to_string().ends_with("use --dtype bf16"), "{error}");
     let missing = load(&path("nowhere.gguf"), &options).err().unwrap();
     assert!(missing.to_string().contains("nowhere.gguf"), "{missing}");
 }
@@ -65,11 +68,22 @@ fn the_description_says_what_was_loaded() {
 }
 
 #[test]
+fn a_step_with_int8_reads_a_byte_per_weight_and_a_scale_per_output() {
+    let Some(model) = model("reduced-head", &options(Operators::Fused, Dtype::Int8)) else { return };
+    assert_eq!(&*model.description().dtype, "int8");
+    // As above; the 43 rows of the head are padded to 48.
+    let matrix = |n_out: u64, n_in: u64| n_out * (n_in + 4);
+    let layer = matrix(64 + 2 * 32, 64) + matrix(64, 64) + matrix(2 * 96, 64) + matrix(64, 96) + 4 * 2 * 64;
+    assert_eq!(model.description().step_weight_bytes, 2 * layer + 4 * 64 + matrix(48, 64));
+}
+
+#[test]
 fn the_digest_follows_weights_and_dtype_but_not_the_operators() {
     let digest = |name, operators, dtype| Some(model(name, &options(operators, dtype))?.description().weights_digest);
     let libtorch = digest("llama3", Operators::Libtorch, Dtype::Bf16);
     if let Some(fused) = digest("llama3", Operators::Fused, Dtype::Bf16) {
         assert_eq!(libtorch, Some(fused));
+        assert_ne!(libtorch, digest("llama3", Operators::Fused, Dtype::Int8));
     }
     assert_ne!(libtorch, digest("llama3", Operators::Libtorch, Dtype::F32));
     assert_ne!(libtorch, digest("reduced-head", Operators::Libtorch, Dtype::Bf16));

@@ -42,7 +42,7 @@ pub(crate) fn options(operators: Operators, dtype: Dtype) -> LoadOptions {
 pub(crate) fn model(name: &str, options: &LoadOptions) -> Option<Box<dyn LanguageModel>> {
     match load(&path(name), options) {
         Ok(loaded) => Some(loaded.model),
-        Err(Error::FusedUnavailable { reason }) => {
+        Err(Error::FusedUnavailable { reason } | Error::Int8Unavailable { reason }) => {
             println!("skipped: the fused operators cannot run here: {reason}");
             None
         }

@@ -20,8 +20,9 @@ pub struct ModelArgs {
     #[arg(long, env = "SPECFLEET_DEVICE", value_name = "DEVICE", default_value_t)]
     pub device: Device,
 
-    /// Element type of weights and KV memory: bf16 or f32. bf16 by default: a step is as fast as its weights are read,
-    /// and most checkpoints hold no more bits.
+    /// Type of weights and KV memory: bf16, int8 or f32. bf16 by default: a step is as fast as its weights are read,
+    /// and most checkpoints hold no more bits. int8 is for drafts: 8-bit weights (KV memory stays bf16) make a step
+    /// cheaper and may cost a little acceptance, never correctness. It needs the fused operators.
     #[arg(long, env = "SPECFLEET_DTYPE", value_name = "TYPE", default_value_t)]
     pub dtype: Dtype,
 
@@ -35,8 +36,8 @@ pub struct ModelArgs {
     #[arg(long, env = "SPECFLEET_KV_TOKENS", value_name = "TOKENS", default_value_t = LoadOptions::default().kv_tokens)]
     pub kv_tokens: usize,
 
-    /// Which operators compute: auto, fused (our own, CPUs with AVX-512 BF16) or libtorch (any device). auto takes the
-    /// fused ones where they run.
+    /// Which operators compute: auto, fused (our own, CPUs with AVX-512 BF16 and VNNI) or libtorch (any device). auto
+    /// takes the fused ones where they run.
     #[arg(long, env = "SPECFLEET_OPERATORS", value_name = "WHICH", default_value_t)]
     pub operators: Operators,
 }

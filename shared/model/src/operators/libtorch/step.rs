@@ -126,11 +126,16 @@ impl<'a> LibtorchStep<'a> {
 
 impl Step for LibtorchStep<'_> {
     type Matrix = Matrix;
+    type Table = Tensor;
     type HeadNorms = HeadNorms;
 
-    fn embedding(&self, table: &Matrix, out: &mut Tensor) -> Result<()> {
-        *out = table.weight.f_index_select(0, &self.tokens)?.f_to_kind(Kind::Float)?;
+    fn embedding(&self, table: &Tensor, out: &mut Tensor) -> Result<()> {
+        *out = table.f_index_select(0, &self.tokens)?.f_to_kind(Kind::Float)?;
         Ok(())
+    }
+
+    fn tied_embedding(&self, head: &Matrix, out: &mut Tensor) -> Result<()> {
+        self.embedding(&head.weight, out)
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
