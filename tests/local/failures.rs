@@ -15,6 +15,7 @@ const LONG: [&str; 6] =
 #[test]
 fn a_draft_killed_in_the_middle_does_not_end_the_request() {
     let mut pair = Pair::start();
+    let equal_bits = pair.promises_equal_bits();
     let expected = token_ids(&pair.generate(&LONG));
 
     let mut running =
@@ -28,14 +29,15 @@ fn a_draft_killed_in_the_middle_does_not_end_the_request() {
     events.extend(lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()));
 
     assert!(running.wait().unwrap().success(), "{:?}", events.last());
-    assert_eq!(token_ids(&events), expected);
+    assert_eq!(token_ids(&events).len(), expected.len());
+    assert!(!equal_bits || token_ids(&events) == expected);
     let origins = |origin: &str| tokens(&events).iter().filter(|token| token["origin"] == origin).count();
     assert!(origins("accepted") > 0 && origins("plain") > 0, "{:?}", events.last());
 
     pair.wait_for_draft("unreachable");
     pair.restart_draft();
     let again = pair.generate(&LONG);
-    assert_eq!(token_ids(&again), expected);
+    assert!(!equal_bits || token_ids(&again) == expected);
     assert!(tokens(&again).iter().any(|token| token["origin"] == "accepted"), "speculation resumes");
 }
 
