@@ -19,6 +19,9 @@ use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+/// Characters of a caller's text in a status: twice a version id.
+const MOST_REPEATED: usize = 128;
+
 mod reason;
 
 pub use reason::{DOMAIN, Reason};
@@ -93,6 +96,7 @@ pub fn invalid_argument(field: &str, description: impl Into<String>) -> Status {
 
 /// A pin that is not the version served.
 pub fn version_mismatch(pin: &str, served: &str) -> Status {
+    let pin = readable(pin);
     let message = format!(
         "pinned to version {pin:?}, but this process serves {served:?}; pin that one, or ask the process that serves \
          the pinned one"
@@ -139,6 +143,7 @@ pub fn context_length(n_tokens: usize, context_length: usize) -> Status {
 
 /// The request insists on a draft version that is not ready.
 pub fn draft_unavailable(pin: &str) -> Status {
+    let pin = readable(pin);
     let message = format!(
         "no draft of version {pin:?} is ready; ask without require_pin to decode plainly, or pin a version that \
          GetIdentity lists as ready"
@@ -165,6 +170,12 @@ pub fn model_failed(message: impl Into<String>) -> Status {
 pub fn deadline(allowed: Duration) -> Status {
     let message = format!("not finished within the {allowed:?} that the request allows; allow more time");
     Refusal::new(Reason::Deadline, message).into()
+}
+
+/// As much of a caller's text as a status may repeat. Statuses travel as HTTP headers, and peers refuse large ones: the
+/// caller would hear of a protocol error instead of its own.
+fn readable(text: &str) -> &str {
+    text.char_indices().nth(MOST_REPEATED).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Whether the same request may succeed elsewhere or later.

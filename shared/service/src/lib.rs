@@ -5,24 +5,28 @@
 //! - [`args`]: flags, each also an environment variable; [`Problems`] reports every bad one at once.
 //! - [`Telemetry`]: logs, traces and metrics, started once in `main` and flushed at the end. [`Metrics`] alone for tests.
 //! - [`propagation`]: one trace over both services.
-//! - [`Readiness`] and [`Shutdown`]: what a process is ready for, and how it ends.
+//! - [`Readiness`] and [`Shutdown`]: what a process is ready for, and how it ends; [`load::load`] can be ended too.
 //! - [`GrpcServer`]: a gRPC server with health, reflection, deadlines and drain; [`MetricsPage`]: the port for probes and
 //!   scrapers.
 //! - [`identity`]: who serves, on the wire.
+//! - [`openmp`] and [`with_causes`]: the first and the last thing that a `main` does.
 //!
 //! **Not here:** anything that knows what a proposal or a token is.
 
 pub mod args;
+mod causes;
 pub mod identity;
 mod lifecycle;
 mod metrics_page;
+pub mod openmp;
 pub mod problems;
 pub mod propagation;
 pub mod serve;
 pub mod telemetry;
 
 pub use args::{ListenArgs, ModelArgs, TelemetryArgs};
-pub use lifecycle::{Readiness, Shutdown};
+pub use causes::with_causes;
+pub use lifecycle::{Readiness, Shutdown, load};
 pub use metrics_page::MetricsPage;
 pub use problems::Problems;
 pub use serve::{Deadline, GrpcServer, bind};

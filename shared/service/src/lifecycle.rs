@@ -1,5 +1,6 @@
 //! A process is starting, ready, draining, gone. Probes, the server and the engine must agree on which.
 
+pub mod load;
 mod readiness;
 mod shutdown;
 

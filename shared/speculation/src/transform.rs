@@ -44,6 +44,11 @@ impl Transforms {
         &self.params
     }
 
+    /// The size of the target's vocabulary that they were checked for.
+    pub fn n_vocab(&self) -> usize {
+        self.n_vocab
+    }
+
     /// Whether every distribution is a point mass at the arg max.
     pub fn is_greedy(&self) -> bool {
         self.params.temperature < GREEDY_BELOW

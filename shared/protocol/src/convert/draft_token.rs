@@ -66,13 +66,14 @@ fn write_sparse(sparse: &SparseWeights) -> v1::SparseDistribution {
 }
 
 fn read_dense(wire: &v1::DenseDistribution, n_vocab: usize) -> Result<DraftDistribution, Error> {
+    let field = "tokens.dense.probabilities";
     let (values, rest) = wire.probabilities.as_chunks::<4>();
-    if values.len() != n_vocab || !rest.is_empty() {
-        return Err(Error::Length {
-            field: "tokens.dense.probabilities",
-            length: wire.probabilities.len(),
-            expected: n_vocab.saturating_mul(4),
-        });
+    if !rest.is_empty() {
+        return Err(Error::Length { field, length: wire.probabilities.len(), expected: size_of_val(values) });
+    }
+    // Fewer are no mistake: the draft's table may be the smaller one, and q is 0 beyond it.
+    if values.len() > n_vocab {
+        return Err(Error::TooLong { field, length: values.len(), most: n_vocab });
     }
     let values = values.iter().copied().map(f32::from_le_bytes).collect();
     Ok(DraftDistribution::Dense(DenseWeights::new(values)?))

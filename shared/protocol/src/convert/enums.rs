@@ -13,7 +13,7 @@ pub enum DistributionForm {
     /// Integer weights over a support of bounded size: a few hundred bytes a token.
     #[default]
     Sparse,
-    /// An `f32` for each id of the target's vocabulary.
+    /// An `f32` for each id that draft and target share.
     Dense,
 }
 

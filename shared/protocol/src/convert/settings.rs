@@ -1,5 +1,7 @@
 //! What shapes and draws every proposal of a session.
 
+use std::num::NonZeroU32;
+
 use specfleet_speculation::{propose::Rule, random::DraftSeed, transform::SamplingParams};
 
 use super::{DistributionForm, Error, acceptance_rule, sampling_params};
@@ -18,6 +20,8 @@ pub struct DraftSettings {
     pub rule: Rule,
     /// How the distributions are to be written.
     pub form: DistributionForm,
+    /// Ids of the target's vocabulary; `None` where the verifier does not say.
+    pub n_vocab: Option<NonZeroU32>,
 }
 
 impl TryFrom<v1::DraftSettings> for DraftSettings {
@@ -39,6 +43,7 @@ impl TryFrom<v1::DraftSettings> for DraftSettings {
             draft_seed: DraftSeed(seed),
             rule,
             form,
+            n_vocab: NonZeroU32::new(wire.vocabulary_size),
         })
     }
 }
@@ -50,6 +55,7 @@ impl From<&DraftSettings> for v1::DraftSettings {
             draft_seed: settings.draft_seed.0.to_vec(),
             rule: v1::AcceptanceRule::from(settings.rule).into(),
             form: v1::DistributionForm::from(settings.form).into(),
+            vocabulary_size: settings.n_vocab.map_or(0, NonZeroU32::get),
         }
     }
 }

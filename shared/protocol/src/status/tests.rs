@@ -51,3 +51,17 @@ fn details_name_fields_delays_and_both_sides() {
     assert_eq!(metadata["served"], "bbbb");
     assert!(!is_retryable(&received));
 }
+
+/// A status larger than the 16 KiB of headers that HTTP/2 peers commonly accept would never arrive.
+#[test]
+fn long_texts_of_callers_are_cut() {
+    let pin = "\u{10ffff}".repeat(100_000);
+    for status in [version_mismatch(&pin, &"f".repeat(64)), draft_unavailable(&pin)] {
+        let received = over_the_wire(status.clone());
+        assert_eq!(received.get_details_error_info().unwrap().metadata["pin"].chars().count(), MOST_REPEATED);
+        let mut headers = http::HeaderMap::new();
+        status.add_header(&mut headers).unwrap();
+        let n_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        assert!(n_bytes < 8 << 10, "{n_bytes} bytes");
+    }
+}

@@ -76,24 +76,38 @@ impl SamplingParams {
             require(holds, field, value.to_string(), allowed.to_owned());
         }
 
-        let is_known = |id: TokenId| (id as usize) < n_vocab;
-        let known = format!("an id below {n_vocab}");
+        let is_unknown = |id: TokenId| (id as usize) >= n_vocab;
         let mut biased: Vec<TokenId> = self.logit_bias.iter().map(|(id, _)| *id).collect();
         biased.sort_unstable();
-        for (id, bias) in &self.logit_bias {
-            require(is_known(*id), "logit_bias", format!("id {id}"), known.clone());
-            let allowed = format!("a bias from -{GREATEST_BIAS} to {GREATEST_BIAS}");
-            require(bias.abs() <= GREATEST_BIAS, "logit_bias", format!("{bias} for id {id}"), allowed);
-        }
-        for pair in biased.windows(2) {
-            require(pair[0] != pair[1], "logit_bias", format!("id {} twice", pair[0]), "each id once".to_owned());
-        }
-        for id in &self.end_tokens {
-            require(is_known(*id), "end_tokens", format!("id {id}"), known.clone());
+        let unknown_biased = self.logit_bias.iter().filter(|(id, _)| is_unknown(*id));
+        let beyond = self.logit_bias.iter().filter(|(_, bias)| bias.is_nan() || bias.abs() > GREATEST_BIAS);
+        let repeated = biased.windows(2).filter(|pair| pair[0] == pair[1]);
+        let unknown_ends = self.end_tokens.iter().filter(|id| is_unknown(**id));
+        let lists = [
+            ("logit_bias", first_of(unknown_biased, |(id, _)| format!("id {id}")), format!("ids below {n_vocab}")),
+            (
+                "logit_bias",
+                first_of(beyond, |(id, bias)| format!("{bias} for id {id}")),
+                format!("biases from -{GREATEST_BIAS} to {GREATEST_BIAS}"),
+            ),
+            ("logit_bias", first_of(repeated, |pair| format!("id {} twice", pair[0])), "each id once".to_owned()),
+            ("end_token_ids", first_of(unknown_ends, |id| format!("id {id}")), format!("ids below {n_vocab}")),
+        ];
+        for (field, offender, allowed) in lists {
+            require(offender.is_none(), field, offender.unwrap_or_default(), allowed);
         }
 
         if fields.is_empty() { Ok(()) } else { Err(Invalid { fields }) }
     }
+}
+
+/// The first offender of a list and the number of others: lists are as long as a message, the answer must not be.
+fn first_of<T>(mut offenders: impl Iterator<Item = T>, describe: impl FnOnce(T) -> String) -> Option<String> {
+    let first = describe(offenders.next()?);
+    Some(match offenders.count() {
+        0 => first,
+        n_others => format!("{first} (and {n_others} more)"),
+    })
 }
 
 fn is_penalty(value: f32) -> bool {
@@ -103,14 +117,14 @@ fn is_penalty(value: f32) -> bool {
 /// Sampling parameters that are out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Invalid {
-    /// Every mistake, in the order of the fields; never empty.
+    /// The mistakes in the order of the fields, of those in a list the first of each kind; never empty.
     pub fields: Vec<InvalidField>,
 }
 
 /// One mistake in sampling parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidField {
-    /// Name of the field.
+    /// Name of the field in a request.
     pub field: &'static str,
     /// What it holds.
     pub value: String,

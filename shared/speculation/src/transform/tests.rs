@@ -59,10 +59,22 @@ fn every_mistake_is_reported_with_its_value() {
         "logit_bias",
         "logit_bias",
         "logit_bias",
-        "end_tokens",
+        "end_token_ids",
     ];
     assert_eq!(fields, expected);
     assert!(invalid.to_string().contains("min_p is 1.5, allowed: from 0 to 1"), "{invalid}");
+}
+
+#[test]
+fn of_a_long_list_of_mistakes_the_first_is_reported_with_the_number_of_others() {
+    let params = SamplingParams {
+        logit_bias: (4..1004).map(|id| (id, 1.0)).collect(),
+        end_tokens: vec![1, 7, 8],
+        ..SamplingParams::default()
+    };
+    let text = Transforms::new(params, 4).unwrap_err().to_string();
+    assert!(text.contains("logit_bias is id 4 (and 999 more), allowed: ids below 4"), "{text}");
+    assert!(text.contains("end_token_ids is id 7 (and 1 more), allowed: ids below 4"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whatever arrives, the answer is a value or an error; what we send, the peer reads back unchanged.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use proptest::prelude::*;
 use prost::Message;
@@ -124,18 +124,19 @@ proptest! {
     }
 
     #[test]
-    fn settings_are_read_back(sampling in sampling(), seed: [u8; 32], invariant: bool, dense: bool) {
+    fn settings_are_read_back(sampling in sampling(), seed: [u8; 32], invariant: bool, dense: bool, n_vocab: u32) {
         let sent = DraftSettings {
             sampling,
             draft_seed: DraftSeed(seed),
             rule: if invariant { Rule::DraftInvariant } else { Rule::Standard },
             form: if dense { DistributionForm::Dense } else { DistributionForm::Sparse },
+            n_vocab: NonZeroU32::new(n_vocab),
         };
         let bytes = v1::DraftSettings::from(&sent).encode_to_vec();
         let read: DraftSettings = v1::DraftSettings::decode(bytes.as_slice()).unwrap().try_into().unwrap();
         prop_assert_eq!(read.sampling, sent.sampling);
         prop_assert_eq!(read.draft_seed.0, seed);
-        prop_assert_eq!((read.rule, read.form), (sent.rule, sent.form));
+        prop_assert_eq!((read.rule, read.form, read.n_vocab), (sent.rule, sent.form, sent.n_vocab));
     }
 
     #[test]

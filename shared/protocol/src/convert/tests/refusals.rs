@@ -41,6 +41,8 @@ fn a_good_proposal_of_each_form_passes() {
         (3, sparse(&[1, 2, 6], &[5, u32::MAX, 1], 5 + u64::from(u32::MAX) + 1)),
         (0, sparse(&[0], &[1], 1)),
         (0, dense(&uniform)),
+        // A draft that knows fewer ids than the target.
+        (0, dense(&[0.25; 4])),
     ] {
         let wire = proposal(vec![(token, Some(distribution))]);
         let read = RoundProposal::from_wire(wire.clone(), BOUNDS).unwrap();
@@ -92,9 +94,8 @@ fn dense_rules() {
     zero_at_token[0] = 0.0;
     zero_at_token[1] = 0.2;
     let cases = [
-        ("one value short", dense(&[0.1; 9]), "tokens.dense.probabilities"),
         ("one value more", dense(&[0.1; 11]), "tokens.dense.probabilities"),
-        ("nothing", dense(&[]), "tokens.dense.probabilities"),
+        ("nothing", dense(&[]), "tokens"),
         ("not a number", dense(&nan), "tokens"),
         ("below zero", dense(&negative), "tokens"),
         ("sums to two", dense(&[0.2; 10]), "tokens"),
@@ -130,6 +131,7 @@ fn settings_must_be_complete() {
         draft_seed: vec![7; 32],
         rule: v1::AcceptanceRule::Standard.into(),
         form: v1::DistributionForm::Sparse.into(),
+        vocabulary_size: 0,
     };
     let read = DraftSettings::try_from(good.clone()).unwrap();
     assert_eq!(read.sampling, SamplingParams::default());
