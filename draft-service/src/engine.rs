@@ -29,6 +29,7 @@ use tracing::Span;
 
 use crate::telemetry::Metrics;
 
+pub(crate) mod draft;
 pub(crate) mod drafter;
 pub(crate) mod session;
 mod worker;

@@ -63,6 +63,10 @@ impl Drafter for LookupDrafter {
         Ok(())
     }
 
+    fn could_fit<'a>(&mut self, _memory: &'a Looked, n_tokens: usize, stay: impl Iterator<Item = &'a Looked>) -> bool {
+        stay.map(|memory| memory.n_held).sum::<usize>() + n_tokens <= self.max_tokens
+    }
+
     fn has_background_work(&self, _session: &Session<Looked>) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! The draft-service. See the library for how it works.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use clap::Parser;
 use specfleet_draft_service::{
@@ -9,38 +9,34 @@ use specfleet_draft_service::{
     run,
     telemetry::SERVICE_NAME,
 };
-use specfleet_service::{Shutdown, Telemetry};
+use specfleet_service::{Shutdown, Telemetry, openmp, with_causes};
+use tracing::warn;
 
 fn main() -> ExitCode {
+    let waits_passively = openmp::wait_passively();
     let cli = Cli::parse();
     let outcome = match &cli.command {
         Some(Command::Assemble(args)) => assemble(args),
-        None => serve(cli.serve),
+        None => serve(cli.serve, waits_passively),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("draft-service: {}", with_causes(&error));
+            eprintln!("draft-service: {}", with_causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }
 }
 
 #[tokio::main]
-async fn serve(config: Config) -> anyhow::Result<()> {
+async fn serve(config: Config, waits_passively: io::Result<()>) -> anyhow::Result<()> {
     config.validate()?;
     let telemetry = Telemetry::start(SERVICE_NAME, &config.telemetry)?;
+    if let Err(error) = waits_passively {
+        warn!(%error, "cannot set OMP_WAIT_POLICY=passive; set it, or steps are slow beside another service");
+    }
     let shutdown = Shutdown::on_signals(config.listen.drain_limit)?;
     let outcome = run(config, shutdown, telemetry.metrics()).await;
     telemetry.shutdown().await;
     outcome
-}
-
-/// The error and those causes that it does not quote. No backtrace: it is about the environment, not about the code.
-fn with_causes(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        _ if text.contains(&cause) => text,
-        _ => format!("{text}: {cause}"),
-    })
 }

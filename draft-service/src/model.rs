@@ -9,7 +9,7 @@
 //! were ingested, so `k - 1 - a` are dropped; when all were accepted, the last one was never ingested and is, before the
 //! token that the verifier added.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use specfleet_model::{
     batch::{LanguageModel, Logits, Segment, WantedLogits},
@@ -17,9 +17,8 @@ use specfleet_model::{
 };
 use specfleet_speculation::{
     TokenId,
-    distribution::{DenseWeights, DraftDistribution},
-    propose::{Drafted, draft_token},
-    transform::Vocabulary,
+    propose::draft_token,
+    transform::{self, Vocabulary},
 };
 
 use crate::engine::{
@@ -37,7 +36,6 @@ use self::rows::{Rows, share_rows};
 /// A language model as a drafter.
 pub(crate) struct ModelDrafter {
     model: Box<dyn LanguageModel>,
-    n_vocab: usize,
     /// For a reduced head: the target's id of each of its rows.
     draft_vocab: Option<Arc<[TokenId]>>,
     limit: usize,
@@ -49,9 +47,9 @@ impl ModelDrafter {
     pub(crate) fn new(mut model: Box<dyn LanguageModel>, prefill_rows: usize) -> Self {
         let kv_tokens = model.kv().n_blocks() * BLOCK_TOKENS;
         let description = model.description();
-        let (n_vocab, draft_vocab) = (description.vocab_size, description.draft_vocab.clone());
+        let draft_vocab = description.draft_vocab.clone();
         let limit = description.context_length.min(kv_tokens);
-        Self { model, n_vocab, draft_vocab, limit, prefill_rows }
+        Self { model, draft_vocab, limit, prefill_rows }
     }
 
     fn forward(&mut self, sessions: &mut [&mut Session<Cached>], rows: &[Rows]) -> Result<Logits, Error> {
@@ -69,9 +67,11 @@ impl ModelDrafter {
         match settings.transforms.shape(logits, vocabulary, session.prefix.counts(), draft.tokens()) {
             Ok(shaped) => {
                 let (support, rule) = (settings.support, settings.rule);
-                let drafted = draft_token(&shaped, support, rule, &settings.randomness, position as u64);
-                draft.push(Drafted { distribution: over_all_ids(drafted.distribution, self.n_vocab), ..drafted });
+                draft.push(draft_token(&shaped, support, rule, &settings.randomness, position as u64));
             }
+            // The request bans every id that this draft knows. That is no fault, and it is known before the draw, so the
+            // proposal may end here.
+            Err(transform::Error::NothingLeft) => draft.stop(),
             Err(error) => draft.fail(Error::Model(format!("at position {position}: {error}"))),
         }
     }
@@ -96,6 +96,13 @@ impl Drafter for ModelDrafter {
     fn fit(&mut self, cached: &mut Cached, committed: &[TokenId], n_tokens: usize) -> Result<(), OutOfMemory> {
         cached.agree(self.model.kv(), committed);
         cached.reserve(self.model.kv(), n_tokens).map_err(|_| OutOfMemory)
+    }
+
+    fn could_fit<'a>(&mut self, cached: &'a Cached, n_tokens: usize, stay: impl Iterator<Item = &'a Cached>) -> bool {
+        // Sessions with the same beginning share its blocks, which count once.
+        let staying = stay.chain([cached]).flat_map(Cached::blocks).collect::<HashSet<_>>();
+        let n_more = n_tokens.div_ceil(BLOCK_TOKENS).saturating_sub(cached.blocks().len());
+        staying.len() + n_more <= self.model.kv().n_blocks()
     }
 
     fn has_background_work(&self, session: &Session<Cached>) -> bool {
@@ -136,17 +143,4 @@ fn segment<'a>(session: &'a mut Session<Cached>, rows: Rows) -> Segment<'a> {
         None => draft.as_ref().and_then(|draft| draft.tokens().last()).map(std::slice::from_ref).unwrap_or_default(),
     };
     Segment { kv, tokens, logits: if rows.reaches_end { WantedLogits::Last } else { WantedLogits::None } }
-}
-
-/// Dense probabilities travel with one for each id, also those above the last that a reduced head speaks for.
-fn over_all_ids(distribution: DraftDistribution, n_vocab: usize) -> DraftDistribution {
-    match distribution {
-        DraftDistribution::Dense(dense) if dense.values().len() < n_vocab => {
-            let mut values = dense.values().to_vec();
-            values.resize(n_vocab, 0.0);
-            // Zeros do not change whether they are probabilities.
-            DenseWeights::new(values).map_or(DraftDistribution::Dense(dense), DraftDistribution::Dense)
-        }
-        complete => complete,
-    }
 }

@@ -4,8 +4,8 @@ use std::{pin::pin, time::Duration};
 
 use anyhow::{Context, bail};
 use opentelemetry::metrics::Meter;
-use specfleet_model::load;
-use specfleet_service::{GrpcServer, Metrics, MetricsPage, Readiness, Shutdown, bind};
+use specfleet_model::load::load as load_model;
+use specfleet_service::{GrpcServer, Metrics, MetricsPage, Readiness, Shutdown, bind, load::load};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -38,7 +38,8 @@ pub async fn run(config: Config, shutdown: Shutdown, metrics: &Metrics) -> anyho
     tokio::spawn(page.serve(page_listener, page_ends.cancelled_owned()));
 
     let meter = metrics.meter();
-    let service = tokio::task::spawn_blocking(move || start(&config, &meter)).await??;
+    let Some(service) = load(&shutdown, move || start(&config, &meter)).await? else { return Ok(()) };
+    let service = service?;
     let identity = service.identity();
     info!(
         %address,
@@ -72,7 +73,7 @@ fn start(config: &Config, meter: &Meter) -> anyhow::Result<Service> {
         }
         EngineArg::Model => {
             let path = config.model.model.as_deref().context("--model is missing")?;
-            let loaded = load::load(path, &config.model.load_options())?;
+            let loaded = load_model(path, &config.model.load_options())?;
             let label = config.label_or(&loaded.label);
             Service::from_model(loaded.model, &loaded.tokenizer, label, options, meter)?
         }

@@ -134,7 +134,7 @@ impl Service {
 
     fn start<D: Drafter>(
         drafter: D,
-        identity: Identity,
+        mut identity: Identity,
         n_vocab: usize,
         options: Options,
         meter: &Meter,
@@ -148,6 +148,8 @@ impl Service {
         let n_weighed = if n_vocab == ANY_VOCABULARY { 0 } else { n_vocab };
         let context_length = identity.context_length as usize;
         let message_limits = MessageLimits::new(n_weighed, context_length, max_draft_length, DistributionForm::Dense)?;
+        // What verifiers may count on. A prompt between the two is still received, to be refused with this number.
+        identity.context_length = u32::try_from(limit).unwrap_or(u32::MAX);
         let metrics = Arc::new(Metrics::new(meter));
         let limits = Limits { max_sessions: options.max_sessions.get(), max_draft_length };
         let (engine, ended) = Engine::start(drafter, limits, metrics.clone())?;

@@ -12,7 +12,7 @@ use opentelemetry::{
 };
 use specfleet_protocol::status::Reason;
 
-use crate::engine::session::Answered;
+use crate::engine::draft::Answered;
 
 /// The service's name in traces, metrics and logs.
 pub const SERVICE_NAME: &str = "specfleet-draft-service";

@@ -23,11 +23,19 @@ pub(crate) trait Drafter: Send + 'static {
     /// reserves room for `n_tokens` in all.
     fn fit(&mut self, memory: &mut Self::Memory, committed: &[TokenId], n_tokens: usize) -> Result<(), OutOfMemory>;
 
+    /// Whether `n_tokens` would fit into `memory` if all others but those that `stay` gave up theirs.
+    fn could_fit<'a>(
+        &mut self,
+        memory: &'a Self::Memory,
+        n_tokens: usize,
+        stay: impl Iterator<Item = &'a Self::Memory>,
+    ) -> bool;
+
     /// Whether the session has work to do although nobody waits for a proposal.
     fn has_background_work(&self, session: &Session<Self::Memory>) -> bool;
 
     /// Does one slice of work for all of them together. A session's draft grows, ends short by
-    /// [`Draft::stop`](super::session::Draft::stop), or fails by [`Draft::fail`](super::session::Draft::fail); an error
+    /// [`Draft::stop`](super::draft::Draft::stop), or fails by [`Draft::fail`](super::draft::Draft::fail); an error
     /// is about all of them.
     ///
     /// Whether a position is drafted may depend on anything known before its token is drawn, and on nothing after: no

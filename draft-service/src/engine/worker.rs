@@ -10,8 +10,9 @@ use tracing::{Span, debug, warn};
 
 use super::{
     Advance, Command, Engine, Error, Inbox, Limits, Open, Proposed, SessionHandle, SessionId,
+    draft::Draft,
     drafter::{Drafter, OutOfMemory},
-    session::{CommittedPrefix, Draft, Session},
+    session::{CommittedPrefix, Session},
 };
 use crate::telemetry::Metrics;
 
@@ -109,24 +110,29 @@ impl<D: Drafter> Worker<D> {
         if committed.len() > limit {
             return Err(Error::TooLong { n_tokens: committed.len(), limit });
         }
-        while self.sessions.len() >= self.limits.max_sessions {
-            if !self.evict_idle() {
-                return Err(Error::Full("every session is drafting; raise --max-sessions or add a draft"));
-            }
+        let n_drafting = self.sessions.values().filter(|session| session.draft.is_some()).count();
+        if n_drafting >= self.limits.max_sessions {
+            return Err(Error::Full("every session is drafting; raise --max-sessions or add a draft"));
         }
         let n_tokens = limit.min(committed.len() + self.limits.max_draft_length);
         let mut memory = self.drafter.open(committed);
         if self.fit(&mut memory, committed, n_tokens).is_err() {
             self.drafter.close(memory, committed);
             return Err(Error::Full(
-                "memory is full and every session is drafting; raise the KV memory or add a draft",
+                "the sessions that are drafting leave too little memory; raise the KV memory or add a draft",
             ));
         }
+        // Last: nobody is closed for a session that does not come about.
+        while self.sessions.len() >= self.limits.max_sessions && self.evict_idle() {}
         Ok(memory)
     }
 
-    /// Makes a session's memory fit, closing idle sessions as long as that is needed.
+    /// Makes a session's memory fit, closing idle sessions as long as that is needed, and none if it would not help.
     fn fit(&mut self, memory: &mut D::Memory, committed: &[TokenId], n_tokens: usize) -> Result<(), OutOfMemory> {
+        let drafting = self.sessions.values().filter(|session| session.draft.is_some());
+        if !self.drafter.could_fit(memory, n_tokens, drafting.map(|session| &session.memory)) {
+            return Err(OutOfMemory);
+        }
         loop {
             match self.drafter.fit(memory, committed, n_tokens) {
                 Err(OutOfMemory) if self.evict_idle() => {}

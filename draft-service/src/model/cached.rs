@@ -3,7 +3,7 @@
 use specfleet_model::kv_cache::{KvCache, KvSequence, OutOfBlocks};
 use specfleet_speculation::TokenId;
 
-use crate::engine::session::Draft;
+use crate::engine::draft::Draft;
 
 /// A session's share of the KV memory, and the tokens that it was computed from.
 pub(crate) struct Cached {
@@ -26,6 +26,11 @@ impl Cached {
     /// How many tokens are computed.
     pub(crate) fn len(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// The blocks that it holds, some of them perhaps together with others.
+    pub(crate) fn blocks(&self) -> &[u32] {
+        self.kv.blocks()
     }
 
     pub(crate) fn kv(&mut self) -> &mut KvSequence {

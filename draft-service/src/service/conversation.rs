@@ -4,6 +4,7 @@
 //! the transport dropped it, the handle goes with it and the engine frees the session.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,6 +28,8 @@ pub(crate) struct Conversation {
     /// The caller's context.
     call: Span,
     session: Option<OpenSession>,
+    /// A message that came while the one before it was being answered.
+    early: Option<DraftRequest>,
 }
 
 struct OpenSession {
@@ -37,10 +40,11 @@ struct OpenSession {
 
 impl Conversation {
     pub(crate) fn new(shared: Arc<Shared>, inbound: Streaming<DraftRequest>, call: Span) -> Self {
-        Self { shared, inbound, call, session: None }
+        Self { shared, inbound, call, session: None, early: None }
     }
 
-    /// The answers, one for each message, until the client half-closes or something goes wrong.
+    /// The answers, one for each message, until the client half-closes or something goes wrong. A half-close is noticed
+    /// during a draft too, so that nothing more is drafted for a request that has ended.
     pub(crate) fn responses(self) -> impl Stream<Item = Result<DraftResponse, Status>> {
         stream::unfold(Some(self), |conversation| async move {
             let mut conversation = conversation?;
@@ -61,7 +65,8 @@ impl Conversation {
         let answer = match request.message {
             Some(draft_request::Message::Open(open)) => draft_response::Message::Opened(self.open(open).await?),
             Some(draft_request::Message::Advance(advance)) => {
-                draft_response::Message::Proposal(self.advance(advance).await?)
+                let Some(proposal) = self.advance(advance).await? else { return Ok(None) };
+                draft_response::Message::Proposal(proposal)
             }
             None => return Err(invalid_argument("message", "is missing; send open first, then advance")),
         };
@@ -70,6 +75,9 @@ impl Conversation {
 
     /// The next message; an error when the engine closes the session first.
     async fn next_request(&mut self) -> Result<Option<DraftRequest>, Status> {
+        if let Some(early) = self.early.take() {
+            return Ok(Some(early));
+        }
         let Some(session) = &mut self.session else { return self.inbound.message().await };
         tokio::select! {
             biased;
@@ -96,7 +104,8 @@ impl Conversation {
         Ok(v1::Opened { identity: Some(self.shared.identity(false)) })
     }
 
-    async fn advance(&mut self, advance: v1::Advance) -> Result<v1::Proposal, Status> {
+    /// The proposal; `None` when the client half-closes before there is one.
+    async fn advance(&mut self, advance: v1::Advance) -> Result<Option<v1::Proposal>, Status> {
         let arrived = Instant::now();
         let Some(session) = &mut self.session else {
             return Err(invalid_argument("advance", "came before open; open comes first"));
@@ -126,8 +135,18 @@ impl Conversation {
             arrived,
             deadline: time_budget(advance.time_budget_micros).map(|budget| arrived + budget),
         };
-        let proposed = session.handle.advance(checked, span.clone()).instrument(span).await?;
-        self.shared.proposal(round, proposed)
+        let mut answer = pin!(session.handle.advance(checked, span.clone()).instrument(span));
+        loop {
+            tokio::select! {
+                biased;
+                proposed = &mut answer => return self.shared.proposal(round, proposed?).map(Some),
+                // Clients may ask ahead. One message is read ahead: enough to see a half-close, and no queue.
+                next = self.inbound.message(), if self.early.is_none() => match next? {
+                    Some(early) => self.early = Some(early),
+                    None => return Ok(None),
+                },
+            }
+        }
     }
 }
 

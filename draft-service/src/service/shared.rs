@@ -73,11 +73,14 @@ impl Shared {
 
     fn settings(&self, settings: DraftSettings) -> Result<Settings, Status> {
         let mut sampling = settings.sampling;
+        // Either table may be the longer one, by padding: q lives on the ids that both have.
+        let n_target = settings.n_vocab.map_or(usize::MAX, |size| size.get() as usize);
+        let n_vocab = self.n_vocab.min(n_target);
         // The target may know more ids than the draft. A draft never proposes those, so that what is said about them
         // does not touch q.
-        sampling.logit_bias.retain(|&(token, _)| (token as usize) < self.n_vocab);
-        sampling.end_tokens.retain(|&token| (token as usize) < self.n_vocab);
-        let transforms = Transforms::new(sampling, self.n_vocab).map_err(refuse_sampling)?;
+        sampling.logit_bias.retain(|&(token, _)| (token as usize) < n_vocab);
+        sampling.end_tokens.retain(|&token| (token as usize) < n_vocab);
+        let transforms = Transforms::new(sampling, n_vocab).map_err(refuse_sampling)?;
         let support = match settings.form {
             DistributionForm::Sparse => self.support,
             DistributionForm::Dense => Support::Full,
@@ -114,7 +117,8 @@ impl Shared {
     }
 }
 
-/// Every parameter that is wrong, each as a field of its own.
+/// Every mistake in the parameters as a field of its own; of a list's mistakes only the first, so that the status fits the
+/// headers it travels in.
 fn refuse_sampling(invalid: Invalid) -> Status {
     let refusal = Refusal::new(Reason::InvalidArgument, invalid.to_string());
     let with_field = |refusal: Refusal, field: &InvalidField| {

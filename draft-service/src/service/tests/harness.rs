@@ -159,6 +159,7 @@ pub(super) fn settings(seed: u8) -> v1::DraftSettings {
         draft_seed: vec![seed; 32],
         rule: v1::AcceptanceRule::Standard.into(),
         form: v1::DistributionForm::Sparse.into(),
+        vocabulary_size: 0,
     }
 }
 

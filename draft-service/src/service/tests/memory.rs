@@ -62,6 +62,23 @@ async fn sessions_that_are_drafting_are_not_closed_for_others() {
 }
 
 #[tokio::test]
+async fn nobody_is_closed_for_a_session_that_would_not_fit_all_the_same() {
+    // 8 blocks: 5 for the busy session, 2 for the idle one. Without the idle one there would be 3.
+    let model = mixed_model().with_kv_tokens(128).with_delay(Duration::from_millis(50));
+    let draft = Draft::of_model(model, options());
+    let mut idle = draft.open(&[1; 20], 1).await;
+    let mut busy = draft.open(&[2; 60], 1).await;
+    busy.advance(&[], 1).await.unwrap();
+    let drafting = tokio::spawn(async move { busy.advance(&[], 8).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let refused = draft.open_with(draft.open_message(&[3; 50], 1)).await.err().unwrap();
+    assert_eq!(Reason::of(&refused), Some(Reason::Overloaded), "{refused}");
+    assert_eq!(idle.advance(&[], 4).await.unwrap().tokens.len(), 4);
+    assert_eq!(drafting.await.unwrap().unwrap().tokens.len(), 8);
+    assert_eq!(draft.metric("specfleet_draft_evictions_total"), 0.0);
+}
+
+#[tokio::test]
 async fn a_prefix_that_can_never_fit_is_refused_and_nobody_is_closed_for_it() {
     let draft = Draft::of_model(mixed_model().with_kv_tokens(64), options());
     let mut session = draft.open(&[1; 20], 1).await;
@@ -85,15 +102,22 @@ async fn half_close_frees_the_session_and_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn half_close_after_an_advance_still_answers_it() {
-    let draft = Draft::of_model(mixed_model().with_delay(Duration::from_millis(20)), options());
+async fn half_close_during_an_advance_abandons_it() {
+    let (model, record) = Recorded::new(mixed_model().with_delay(Duration::from_millis(30)));
+    let mut options = options();
+    options.max_draft_length = NonZeroUsize::new(64).unwrap();
+    let draft = Draft::of_model(model, options);
     let mut session = draft.open(&[1, 2], 1).await;
-    let advance = session.advance_message(&[], 2);
+    let advance = session.advance_message(&[], 64);
     session.send(Some(Message::Advance(advance))).await;
+    draft.metric_reaches("specfleet_draft_step_sessions_total", 2.0).await;
     let Session { requests, mut responses, .. } = session;
     drop(requests);
-    assert!(responses.message().await.unwrap().is_some());
-    assert!(responses.message().await.unwrap().is_none());
+    assert!(responses.message().await.unwrap().is_none(), "a half-close is a proper end");
+    draft.metric_becomes(OPEN, 0.0).await;
+    let n_passes = record.lock().unwrap().len();
+    assert!(n_passes < 64, "the draft should have been abandoned, but {n_passes} passes were made");
+    assert_eq!(draft.metric("specfleet_draft_abandoned_total"), 1.0);
 }
 
 #[tokio::test]

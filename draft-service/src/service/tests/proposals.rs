@@ -194,3 +194,34 @@ async fn a_row_that_is_not_finite_ends_its_session_alone() {
     assert_eq!(fine.unwrap().tokens.len(), 4);
     assert_eq!(sound.advance(&[3], 4).await.unwrap().tokens.len(), 4);
 }
+
+/// The target goes on by itself: its vocabulary has ids left.
+#[tokio::test]
+async fn a_proposal_ends_where_no_id_is_left_to_the_draft() {
+    let draft = Draft::of_model(mixed_model().with_draft_vocab(vec![2, 3]), options());
+    let mut open = draft.open_message(&[1, 15], 1);
+    let sampling = open.settings.as_mut().unwrap().sampling.as_mut().unwrap();
+    (sampling.min_tokens, sampling.end_token_ids) = (2, vec![2, 3]);
+    let mut session = draft.open_with(open).await.unwrap();
+    assert!(session.advance(&[], 4).await.unwrap().tokens.is_empty());
+    // The end tokens are allowed again from the third generated token on.
+    assert_eq!(session.advance(&[7, 8], 4).await.unwrap().tokens.len(), 4);
+}
+
+/// The draft's table may be padded further than the target's: ids that the target does not have are never proposed.
+#[tokio::test]
+async fn ids_beyond_the_target_s_vocabulary_are_not_proposed() {
+    const N_TARGET: usize = 10;
+    let favours_padding = |_: &[TokenId]| (0..N_VOCAB).map(|id| id as f32).collect();
+    let draft = Draft::of_model(ScriptedModel::from_fn(N_VOCAB, favours_padding), options());
+    for form in [v1::DistributionForm::Sparse, v1::DistributionForm::Dense] {
+        let mut request = draft.propose_message(&[1, 2], 3, 8);
+        let settings = request.settings.as_mut().unwrap();
+        settings.form = form.into();
+        settings.vocabulary_size = N_TARGET as u32;
+        let answer = draft.client.clone().propose(request).await.unwrap().into_inner();
+        let bounds = ProposalBounds { n_vocab: N_TARGET, draft_length: 8 };
+        let read = RoundProposal::from_wire(answer.proposal.unwrap(), bounds).unwrap();
+        assert_eq!(read.proposal.len(), 8, "{form:?}");
+    }
+}

@@ -174,6 +174,24 @@ async fn the_identity_carries_token_digests_for_those_who_ask() {
 }
 
 #[tokio::test]
+async fn the_identity_tells_the_context_that_fits_its_memory() {
+    let draft = Draft::of_model(mixed_model().with_kv_tokens(64), options());
+    let request = v1::DraftServiceGetIdentityRequest { include_token_digests: false };
+    let identity = draft.client.clone().get_identity(request).await.unwrap().into_inner().identity.unwrap();
+    assert_eq!(identity.context_length, 64);
+}
+
+#[tokio::test]
+async fn a_thousand_mistakes_make_a_refusal_that_arrives() {
+    let draft = Draft::of_model(mixed_model(), options());
+    let mut open = draft.open_message(&[1, 2], 1);
+    let sampling = open.settings.as_mut().unwrap().sampling.as_mut().unwrap();
+    sampling.logit_bias = (0..1000).map(|index| v1::LogitBias { token_id: index % 16, bias: 101.0 }).collect();
+    let refused = draft.open_with(open).await.err().unwrap();
+    assert_eq!(bad_fields(&refused), ["settings.sampling.logit_bias"; 2], "out of range, and repeated");
+}
+
+#[tokio::test]
 async fn another_support_is_another_version() {
     let mut cut = options();
     cut.support = Support::Top(8.try_into().unwrap());
