@@ -32,7 +32,7 @@ pub(crate) enum PlainReason {
     Off,
     /// No draft is ready.
     NoDraft,
-    /// The answer is not in yet, or drafts were late so often that this one was not asked.
+    /// The answer was not in by its time, or drafts were late so often that this one was not asked.
     Late,
     /// The draft serves, or answered for, another version than the pinned one.
     VersionMismatch,
@@ -42,7 +42,7 @@ pub(crate) enum PlainReason {
     Malformed,
     /// The stream failed.
     StreamError,
-    /// The draft had nothing to propose.
+    /// The draft had nothing to propose, or has no room for the sequence.
     NothingProposed,
     /// There is no room for a draft token before the request's end.
     Budget,

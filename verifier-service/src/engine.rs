@@ -1,7 +1,7 @@
 //! The engine: one OS thread that owns the target model and everything that is committed.
 //!
 //! It never awaits, never talks to a socket and never waits for a client. What it needs to know arrives as [`Command`]s in
-//! a bounded channel; what it has to say leaves through channels that refuse rather than block. One turn of its loop:
+//! one channel; what it has to say leaves through channels that refuse rather than block. One turn of its loop:
 //!
 //! ```text
 //!   take in commands -> drop who left or ran out of time -> admit -> wait for proposals? -> one step

@@ -61,6 +61,9 @@ pub enum Error {
     ModelFailed(String),
 }
 
+/// Refusals travel in HTTP trailers, of which most peers take 8 or 16 KiB; a longer one would arrive as a broken stream.
+const LONGEST_DESCRIPTION: usize = 256;
+
 /// One field of a request that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {description}")]
@@ -73,7 +76,7 @@ pub struct Violation {
 
 impl Violation {
     pub(crate) fn new(field: impl Into<String>, description: impl Into<String>) -> Self {
-        Self { field: field.into(), description: description.into() }
+        Self { field: field.into(), description: shortened(&description.into(), LONGEST_DESCRIPTION) }
     }
 }
 
@@ -113,4 +116,12 @@ impl From<Error> for Status {
 
 fn join(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The first `n_chars` of a text that may be of any length.
+pub(crate) fn shortened(text: &str, n_chars: usize) -> String {
+    match text.char_indices().nth(n_chars) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! client ── api ── request ──┐  checked once           tokio
-//!                            │  bounded channel  ───────────────────────────────
+//!                            │  channel, bounded by permits ────────────────────
 //!                         engine: one thread, owns the model, never awaits
 //!                            │      who runs ── forward ── decide ── commit
 //!                            │  bounded channels ───────────────────────────────
@@ -31,6 +31,7 @@ mod request;
 mod run;
 mod service;
 pub mod telemetry;
+mod wire;
 
 pub use api::grpc::{GenerationStream, Grpc};
 pub use config::Config;

@@ -23,7 +23,7 @@ use specfleet_speculation::{
     round::{Origin, RoundOutcome},
 };
 
-use crate::drafting::PlainReason;
+use crate::{drafting::PlainReason, wire};
 
 /// The running account of a request.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Report {
     }
 
     pub(crate) fn usage(&self) -> v1::Usage {
-        v1::Usage { prompt_tokens: wire_count(self.n_prompt), completion_tokens: wire_count(self.n_generated) }
+        v1::Usage { prompt_tokens: wire::count(self.n_prompt), completion_tokens: wire::count(self.n_generated) }
     }
 
     pub(crate) fn speculation(&self) -> v1::SpeculationReport {
@@ -163,16 +163,16 @@ impl Report {
     pub(crate) fn timings(&self) -> v1::RequestTimings {
         let times = &self.times;
         let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
-            (Some(from), Some(to)) => micros(to.duration_since(from)),
+            (Some(from), Some(to)) => wire::micros(to.duration_since(from)),
             _ => 0,
         };
         v1::RequestTimings {
             queue_micros: between(Some(times.arrived), times.admitted),
             prefill_micros: between(times.admitted, times.first_token),
             decode_micros: between(times.first_token, times.last_token),
-            verify_micros: micros(times.verify),
-            draft_micros: micros(times.draft),
-            network_micros: micros(times.network),
+            verify_micros: wire::micros(times.verify),
+            draft_micros: wire::micros(times.draft),
+            network_micros: wire::micros(times.network),
             decode_steps: self.n_rounds,
         }
     }
@@ -183,8 +183,8 @@ impl SpeculationCounts {
         if !self.versions.contains(&proposal.version) {
             self.versions.push(proposal.version.clone());
         }
-        self.n_proposed += wire_count(proposal.n_tokens);
-        self.n_accepted += wire_count(outcome.n_accepted);
+        self.n_proposed += wire::count(proposal.n_tokens);
+        self.n_accepted += wire::count(outcome.n_accepted);
         self.n_corrected += count_of(outcome, Origin::Corrected);
         self.n_bonus += count_of(outcome, Origin::Bonus);
         count_positions(&mut self.tested_per_position, outcome.n_tested);
@@ -197,7 +197,7 @@ impl SpeculationCounts {
 
 /// Tokens of one origin in a round.
 pub(crate) fn count_of(outcome: &RoundOutcome, origin: Origin) -> u32 {
-    wire_count(outcome.committed.iter().filter(|token| token.origin == origin).count())
+    wire::count(outcome.committed.iter().filter(|token| token.origin == origin).count())
 }
 
 /// Counts each of the first `n` positions once.
@@ -208,14 +208,6 @@ fn count_positions(counts: &mut Vec<u32>, n: usize) {
     for count in &mut counts[..n] {
         *count += 1;
     }
-}
-
-fn wire_count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

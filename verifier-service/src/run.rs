@@ -1,9 +1,9 @@
 //! From a configuration to a service on its ports, and back.
 
 use anyhow::{Context, bail};
-use specfleet_model::load::{Loaded, load};
+use specfleet_model::load::load as load_model;
 use specfleet_protocol::channel::{self, ChannelOptions};
-use specfleet_service::{GrpcServer, ListenArgs, Metrics, MetricsPage, Readiness, Shutdown, bind};
+use specfleet_service::{GrpcServer, ListenArgs, Metrics, MetricsPage, Readiness, Shutdown, bind, load::load};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tracing::{info, warn};
@@ -29,10 +29,11 @@ pub async fn run(config: Config, shutdown: Shutdown, metrics: &Metrics) -> anyho
     let page = MetricsPage::new(metrics, readiness.clone()).serve(page_listener, page_ends.clone().cancelled_owned());
     let page = tokio::spawn(page);
 
-    let mut loaded = tokio::select! {
-        loaded = load_model(&config) => loaded?,
-        () = shutdown.draining() => return Ok(()),
-    };
+    let (path, load_options) = (config.model.model.clone(), config.model.load_options());
+    let path = path.context("--model is missing")?;
+    let loaded = load(&shutdown, move || load_model(&path, &load_options)).await?;
+    let Some(loaded) = loaded else { return Ok(()) };
+    let mut loaded = loaded.context("cannot load the target model")?;
     config.sampling.apply(&mut loaded.generation);
     let service = Service::start(loaded, draft_channels(&config)?, config.options(), &metrics.meter())?;
     let identity = service.identity();
@@ -57,12 +58,6 @@ pub async fn run(config: Config, shutdown: Shutdown, metrics: &Metrics) -> anyho
     service.stop().await;
     page_ends.cancel();
     page.await?.context("the metrics page failed")
-}
-
-async fn load_model(config: &Config) -> anyhow::Result<Loaded> {
-    let (path, options) = (config.model.model.clone(), config.model.load_options());
-    let path = path.context("--model is missing")?;
-    tokio::task::spawn_blocking(move || load(&path, &options)).await?.context("cannot load the target model")
 }
 
 fn draft_channels(config: &Config) -> Result<Vec<(String, Channel)>, channel::Error> {

@@ -23,6 +23,7 @@ use crate::{
     engine::{self, Handle},
     request::Rules,
     telemetry::Metrics,
+    wire,
 };
 
 /// What the target's identity says about how its tokens come about: drafts have policies, the target just decides.
@@ -116,7 +117,7 @@ impl Service {
         let description = model.description();
         let n_vocab = description.vocab_size;
         let mut identity = Identity::of_model(description, &tokenizer, &label, POLICY);
-        identity.context_length = u32::try_from(context_length).unwrap_or(u32::MAX);
+        identity.context_length = wire::count(context_length);
         let limits = MessageLimits::new(n_vocab, context_length, options.max_draft_length, DistributionForm::Sparse)?;
         let vocabulary = VocabularyFingerprint::new(&tokenizer, n_vocab);
         let pool = Pool::start(drafts, Target { vocabulary, n_vocab, limits });

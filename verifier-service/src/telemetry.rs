@@ -72,7 +72,7 @@ pub(crate) struct Metrics {
     kv_blocks: Gauge<u64>,
 }
 
-/// Where the engine stands after a pass.
+/// Where the engine stands when a pass begins, or when nobody runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) n_running: usize,

@@ -20,6 +20,7 @@ use crate::{
     output::{Event, Generation, OutputToken},
     request::{self, Deadline},
     service::Shared,
+    wire,
 };
 
 /// Implements [`VerifierService`] over a running engine.
@@ -39,9 +40,12 @@ impl Grpc {
         deadline: Option<Deadline>,
     ) -> Result<GenerationStream, Error> {
         let shared = self.shared.clone();
-        // Tokenising a long prompt takes milliseconds that other streams would wait.
-        let checked = tokio::task::spawn_blocking(move || shared.rules.check(wire, now, deadline));
-        let request = checked.await.unwrap_or_else(|panic| Err(Error::ModelFailed(panic.to_string())))?;
+        let permit = shared.engine.admit()?;
+        // Tokenising a long prompt takes milliseconds that other streams would wait. It goes on if the client leaves, so
+        // it holds the permit: otherwise whoever asks and leaves could keep any number of cores busy.
+        let check = move || shared.rules.check(wire, now, deadline).map(|request| (request, permit));
+        let checked = tokio::task::spawn_blocking(check).await;
+        let (request, permit) = checked.unwrap_or_else(|panic| Err(Error::ModelFailed(panic.to_string())))?;
         self.check_pin(&request.drafting)?;
         let span = info_span!(
             "generate",
@@ -51,7 +55,7 @@ impl Grpc {
             finish_reason = Empty
         );
         let request_id = request.id.clone();
-        let generation = self.shared.engine.generate(request, span.clone())?;
+        let generation = self.shared.engine.generate(request, permit, span.clone())?;
         let target_version_id = self.shared.identity.version_id.clone();
         Ok(GenerationStream { generation, request_id, target_version_id, is_over: false, _span: span })
     }
@@ -113,13 +117,13 @@ impl GenerationStream {
         match event {
             Event::Started { n_prompt, n_reused } => generate_response::Event::Started(v1::Started {
                 request_id: self.request_id.clone(),
-                prompt_tokens: wire_count(n_prompt),
-                reused_prompt_tokens: wire_count(n_reused),
+                prompt_tokens: wire::count(n_prompt),
+                reused_prompt_tokens: wire::count(n_reused),
                 target_version_id: self.target_version_id.clone(),
             }),
             Event::Committed { tokens, n_proposed } => generate_response::Event::Committed(v1::Committed {
                 tokens: tokens.into_iter().map(wire_token).collect(),
-                n_proposed: wire_count(n_proposed),
+                n_proposed: wire::count(n_proposed),
             }),
         }
     }
@@ -147,8 +151,4 @@ impl Stream for GenerationStream {
 
 fn wire_token(OutputToken { token, text, origin }: OutputToken) -> v1::CommittedToken {
     v1::CommittedToken { token_id: token, text, origin: v1::TokenOrigin::from(origin).into() }
-}
-
-fn wire_count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     last_identity: RwLock<Option<Arc<v1::Identity>>>,
     /// Wakes the keeper before its time.
     pub(super) doubt: Notify,
-    /// Sessions that failed since the last good proposal.
+    /// How often sessions put it in doubt since the last good proposal.
     n_failed_in_a_row: AtomicU32,
     n_proposed: AtomicU64,
     n_accepted: AtomicU64,
@@ -78,11 +78,15 @@ impl Draft {
         *self.last_identity.write().unwrap_or_else(PoisonError::into_inner) = Some(identity);
     }
 
-    /// Takes the draft out of use until the keeper has looked at it.
-    pub(super) fn put_in_doubt(&self, state: State) {
-        self.n_failed_in_a_row.fetch_add(1, Relaxed);
-        self.set_state(state);
-        self.doubt.notify_one();
+    /// Takes the draft out of use until the keeper has looked at it, if it is still the process that was `met`. A process
+    /// that dies takes all its sessions with it: only the first of them brings news.
+    pub(super) fn put_in_doubt(&self, met: &v1::Identity, state: State) {
+        let mut current = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if matches!(&*current, State::Ready(ready) if is_same_process(ready, met)) {
+            *current = state;
+            self.n_failed_in_a_row.fetch_add(1, Relaxed);
+            self.doubt.notify_one();
+        }
     }
 
     pub(super) fn n_failed_in_a_row(&self) -> u32 {
@@ -129,6 +133,11 @@ impl Draft {
     }
 }
 
+/// Whether two answers about identity came from one process that serves one version.
+pub(super) fn is_same_process(one: &v1::Identity, other: &v1::Identity) -> bool {
+    one.version_id == other.version_id && one.incarnation == other.incarnation
+}
+
 /// Keeps a session counted.
 #[derive(Debug)]
 pub(super) struct OpenSession(Arc<Draft>);
@@ -136,5 +145,41 @@ pub(super) struct OpenSession(Arc<Draft>);
 impl Drop for OpenSession {
     fn drop(&mut self) {
         self.0.n_sessions.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use specfleet_protocol::channel;
+
+    use super::*;
+
+    fn identity(incarnation: &str) -> Arc<v1::Identity> {
+        Arc::new(v1::Identity { incarnation: incarnation.to_owned(), ..Default::default() })
+    }
+
+    fn gone() -> State {
+        State::Unreachable { detail: "gone".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_hundred_sessions_that_die_together_are_one_incident() {
+        let draft = Draft::new("draft".to_owned(), DraftServiceClient::new(channel::in_memory().0));
+        let first = identity("first");
+        for n_incidents in 1..=3 {
+            draft.set_state(State::Ready(first.clone()));
+            (0..100).for_each(|_| draft.put_in_doubt(&first, gone()));
+            assert_eq!(draft.n_failed_in_a_row(), n_incidents);
+            assert!(matches!(draft.state(), State::Unreachable { .. }));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_an_old_process_do_not_touch_the_new_one() {
+        let draft = Draft::new("draft".to_owned(), DraftServiceClient::new(channel::in_memory().0));
+        draft.set_state(State::Ready(identity("second")));
+        draft.put_in_doubt(&identity("first"), gone());
+        assert!(matches!(draft.state(), State::Ready(_)));
+        assert_eq!(draft.n_failed_in_a_row(), 0);
     }
 }

@@ -2,6 +2,7 @@
 //! trouble with it, and decides whether requests may use it.
 
 use std::{
+    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,13 +10,14 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
 use specfleet_protocol::v1::{DraftServiceGetIdentityRequest, Identity};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::{
     compatibility,
-    draft::{Draft, State},
+    draft::{Draft, State, is_same_process},
     pool::Target,
 };
 
@@ -32,12 +34,15 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 /// Runs until dropped. `generation` grows whenever the draft becomes ready, or ready as something else.
 pub(super) async fn keep(draft: Arc<Draft>, target: Arc<Target>, generation: Arc<AtomicU64>) {
     let mut n_failures = 0_u32;
+    let mut fitting = None;
     loop {
-        let pause = match inspect(&draft, &target).await {
+        // What a peer sends can make the transport below panic. Then this draft is lost, and not for ever.
+        let inspected = AssertUnwindSafe(inspect(&draft, &target, fitting.as_ref())).catch_unwind().await;
+        let pause = match inspected.unwrap_or_else(|_| Err(unreadable())) {
             Ok((identity, is_news)) => {
                 n_failures = 0;
                 let was_ready = matches!(draft.state(), State::Ready(_));
-                draft.set_last_identity(identity.clone());
+                fitting = Some(identity.clone());
                 draft.set_state(State::Ready(identity.clone()));
                 if is_news || !was_ready {
                     generation.fetch_add(1, Ordering::Release);
@@ -70,21 +75,29 @@ pub(super) async fn keep(draft: Arc<Draft>, target: Arc<Target>, generation: Arc
     }
 }
 
-/// Asks the draft who it is; `true` if that is another version or process than last time. Spellings are compared only
-/// then: they are as long as the vocabulary.
-async fn inspect(draft: &Draft, target: &Target) -> Result<(Arc<Identity>, bool), State> {
+/// Asks the draft who it is; `true` if that is another version or process than the one last found `fitting`. Spellings are
+/// compared only then: they are as long as the vocabulary.
+async fn inspect(
+    draft: &Draft,
+    target: &Target,
+    fitting: Option<&Arc<Identity>>,
+) -> Result<(Arc<Identity>, bool), State> {
     let identity = ask(draft, false).await?;
-    let known = draft.last_identity();
-    if let Some(known) = known.filter(|known| is_same(known, &identity)) {
-        return Ok((known, false));
+    if let Some(known) = fitting.filter(|known| is_same_process(known, &identity)) {
+        return Ok((known.clone(), false));
     }
     let mut identity = ask(draft, true).await?;
     let verdict = compatibility::check(&target.vocabulary, identity.clone());
     if let Some(vocabulary) = &mut identity.vocabulary {
         vocabulary.token_digests = Vec::new();
     }
+    let identity = Arc::new(identity);
+    if !matches!(verdict, Err(compatibility::Error::Unreadable(_))) {
+        // Also that of a draft that does not fit: it is what the operator has to look for.
+        draft.set_last_identity(identity.clone());
+    }
     match verdict {
-        Ok(()) => Ok((Arc::new(identity), true)),
+        Ok(()) => Ok((identity, true)),
         Err(error) => Err(State::Incompatible { detail: error.to_string() }),
     }
 }
@@ -101,8 +114,8 @@ async fn ask(draft: &Draft, include_token_digests: bool) -> Result<Identity, Sta
     }
 }
 
-fn is_same(known: &Identity, now: &Identity) -> bool {
-    known.version_id == now.version_id && known.incarnation == now.incarnation
+fn unreadable() -> State {
+    State::Incompatible { detail: "its answer cannot be read: it makes the gRPC client panic".to_owned() }
 }
 
 fn retry_pause(n_failures: u32) -> Duration {

@@ -83,19 +83,19 @@ impl Pool {
     /// Opens a session with a draft of the pinned version, or of whatever the policy prefers.
     pub(crate) fn attach(&self, pin: Option<&str>, opening: Opening) -> Result<Session, PlainReason> {
         let states: Vec<State> = self.drafts.iter().map(|draft| draft.state()).collect();
-        let index = policy::choose(&self.candidates(&states), pin)?;
+        let index = policy::choose(&self.candidates(&states), pin, opening.open.committed.len())?;
         let State::Ready(identity) = &states[index] else {
             return Err(PlainReason::NoDraft);
         };
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
         let draft = self.drafts[index].clone();
-        Ok(session::open(&self.runtime, id, draft, identity, self.target.n_vocab, opening))
+        Ok(session::open(&self.runtime, id, draft, identity.clone(), self.target.n_vocab, opening))
     }
 
     /// Whether a draft of version `pin` could be used now.
     pub(crate) fn has_ready(&self, pin: &str) -> bool {
         let states: Vec<State> = self.drafts.iter().map(|draft| draft.state()).collect();
-        policy::choose(&self.candidates(&states), Some(pin)).is_ok()
+        policy::choose(&self.candidates(&states), Some(pin), 0).is_ok()
     }
 
     /// For `GetIdentity`, in configured order.
@@ -104,12 +104,12 @@ impl Pool {
     }
 
     fn candidates<'a>(&self, states: &'a [State]) -> Vec<Candidate<'a>> {
-        let candidate = |(draft, state): (&Arc<Draft>, &'a State)| Candidate {
-            version: match state {
-                State::Ready(identity) => Some(identity.version_id.as_str()),
-                State::Unreachable { .. } | State::Incompatible { .. } => None,
-            },
-            n_sessions: draft.n_sessions(),
+        let candidate = |(draft, state): (&Arc<Draft>, &'a State)| {
+            let (version, context_length) = match state {
+                State::Ready(identity) => (Some(identity.version_id.as_str()), identity.context_length as usize),
+                State::Unreachable { .. } | State::Incompatible { .. } => (None, 0),
+            };
+            Candidate { version, context_length, n_sessions: draft.n_sessions() }
         };
         self.drafts.iter().zip(states).map(candidate).collect()
     }

@@ -18,8 +18,10 @@ use super::{Opening, SessionId, draft::Draft};
 
 mod conversation;
 mod failure;
+mod notifier;
 
 use conversation::Conversation;
+use notifier::Notifier;
 
 /// Messages on their way to the stream: `Open` and the first `Advance`.
 const OUTGOING: usize = 2;
@@ -45,13 +47,14 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) draft: Arc<Draft>,
     pub(crate) version: Arc<str>,
-    /// Positions that the draft can hold; at least as many as it says.
+    /// Positions that the draft says it can hold. Its memory may be full before that.
     pub(crate) context_length: usize,
     asks: mpsc::Sender<Ask>,
 }
 
 impl Session {
-    /// Sends a question; `false` if the session is over. Never blocks: the engine asks one at a time.
+    /// Sends a question; `false` if the session is over, of which the engine hears as well. Never blocks: the engine asks
+    /// one at a time.
     pub(crate) fn ask(&self, ask: Ask) -> bool {
         self.asks.try_send(ask).is_ok()
     }
@@ -62,17 +65,20 @@ pub(super) fn open(
     runtime: &Handle,
     id: SessionId,
     draft: Arc<Draft>,
-    identity: &v1::Identity,
+    identity: Arc<v1::Identity>,
     n_vocab: usize,
     opening: Opening,
 ) -> Session {
+    let Opening { sequence, mut open, time_left, span, listener } = opening;
     let (asks, questions) = mpsc::channel(OUTGOING);
     let version: Arc<str> = identity.version_id.as_str().into();
-    let span = info_span!(parent: &opening.span, "draft_session", endpoint = draft.endpoint, version = &*version);
+    let span = info_span!(parent: &span, "draft_session", endpoint = draft.endpoint, version = &*version);
     // Counted before the next request chooses, not when the task gets to run.
     let counted = draft.open_session();
-    let conversation = Conversation { draft: draft.clone(), pin: version.clone(), n_vocab, questions, counted };
-    runtime.spawn(conversation.run(id, opening).instrument(span));
     let context_length = identity.context_length as usize;
+    open.pin = version.to_string();
+    let notifier = Notifier::new(sequence, id, listener);
+    let conversation = Conversation { draft: draft.clone(), identity, n_vocab, notifier, questions, counted };
+    runtime.spawn(conversation.run(open, time_left).instrument(span));
     Session { id, draft, version, context_length, asks }
 }

@@ -1,7 +1,7 @@
 //! Who may hold KV memory?
 //!
-//! Requests are admitted in order of arrival, when their prefix fits and every running sequence could still grow by a
-//! block. Outputs grow beyond that, so memory can run out later. Then the youngest sequence gives up all of its memory
+//! Requests are admitted in order of arrival, when their prefix fits beside those of the running sequences, computed or
+//! not, and each of these could still grow by a block. Outputs grow beyond that, so memory can run out later. Then the youngest sequence gives up all of its memory
 //! and goes back to the queue with its committed tokens; when it is admitted again they are computed anew (or found in
 //! the prefix cache), and nobody but the clock can tell. The oldest sequence always gets what it needs: no request is
 //! accepted that could not run alone, so there is always progress.
@@ -19,7 +19,7 @@ impl Engine {
     pub(super) fn admit(&mut self, now: Instant) {
         while let Some(first) = self.queue.front()
             && self.running.len() < self.options.max_sequences
-            && has_room(self.model.kv(), first.committed.len(), self.running.len())
+            && has_room(self.model.kv(), first.committed.len(), &self.running)
             && let Some(sequence) = self.queue.pop_front()
         {
             self.start(sequence, now);
@@ -79,9 +79,15 @@ impl Engine {
     }
 }
 
-/// Whether a prefix and the token that follows it fit, and for each of the others the block it may need next. A sequence
-/// that would be alone always fits: see `request`.
-fn has_room(kv: &KvCache, n_committed: usize, n_running: usize) -> bool {
-    let n_blocks = (n_committed + 1).div_ceil(BLOCK_TOKENS);
-    n_running == 0 || n_blocks + n_running <= kv.n_available()
+/// Whether a prefix and the token that follows it fit, and for each of the others what its own prefix still lacks and the
+/// block it may need next. A sequence that would be alone always fits: see `request`.
+fn has_room(kv: &KvCache, n_committed: usize, running: &[Sequence]) -> bool {
+    let promised = |other: &Sequence| n_blocks(other.committed.len()).saturating_sub(other.kv.blocks().len()) + 1;
+    let n_promised: usize = running.iter().map(promised).sum();
+    running.is_empty() || n_blocks(n_committed) + n_promised <= kv.n_available()
+}
+
+/// What a prefix needs to be continued by a token.
+fn n_blocks(n_committed: usize) -> usize {
+    (n_committed + 1).div_ceil(BLOCK_TOKENS)
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, io, sync::Arc, thread};
 
-use crossbeam_channel::{Sender, TrySendError};
+use crossbeam_channel::Sender;
 use specfleet_model::{batch::LanguageModel, tokenizer::Tokenizer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -40,11 +40,14 @@ pub(super) enum Command {
     Stop,
 }
 
+/// A place for a request, from its arrival to its end.
+pub(crate) type Permit = OwnedSemaphorePermit;
+
 /// A request on its way in.
 pub(super) struct Submission {
     pub(super) request: Request,
     pub(super) output: Output,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) permit: Permit,
     pub(super) span: Span,
 }
 
@@ -60,17 +63,17 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Hands a request to the engine.
-    pub(crate) fn generate(&self, request: Request, span: Span) -> Result<Generation, Error> {
+    /// Makes room for a request, before any work is put into it.
+    pub(crate) fn admit(&self) -> Result<Permit, Error> {
         let n_requests = self.options.max_sequences + self.options.max_queue;
-        let overloaded = Error::Overloaded { n_requests };
-        let permit = self.permits.clone().try_acquire_owned().map_err(|_| overloaded.clone())?;
+        self.permits.clone().try_acquire_owned().map_err(|_| Error::Overloaded { n_requests })
+    }
+
+    /// Hands a request to the engine.
+    pub(crate) fn generate(&self, request: Request, permit: Permit, span: Span) -> Result<Generation, Error> {
         let (output, generation) = Output::channel();
         let submission = Box::new(Submission { request, output, permit, span });
-        self.commands.try_send(Command::Generate(submission)).map_err(|error| match error {
-            TrySendError::Full(_) => overloaded,
-            TrySendError::Disconnected(_) => Error::Draining,
-        })?;
+        self.commands.send(Command::Generate(submission)).map_err(|_| Error::Draining)?;
         Ok(generation)
     }
 
@@ -86,8 +89,8 @@ impl Handle {
 
     /// Tells the engine to end what still runs, each with an error that says so, and itself.
     pub(crate) fn stop(&self) {
-        // Fails if it is full, and then is told again when the last handle goes, or if it has ended.
-        let _ = self.commands.try_send(Command::Stop);
+        // Fails only if it has ended already.
+        let _ = self.commands.send(Command::Stop);
     }
 }
 
@@ -105,14 +108,14 @@ pub(crate) fn spawn(
     pool: Arc<Pool>,
     metrics: Arc<Metrics>,
 ) -> io::Result<Handle> {
-    let n_requests = options.max_sequences + options.max_queue;
-    // For each request its submission, an answer and the end of a session, and as much again from sessions that the
-    // engine has left behind.
-    let (commands, received) = crossbeam_channel::bounded(6 * n_requests + 16);
+    // Nothing in it may be lost: a request would wait for an answer that has come, or the process for an engine that does
+    // not know it should end. Its length is bounded by who may send: a request needs a permit, and a session has one
+    // answer to each question and one end.
+    let (commands, received) = crossbeam_channel::unbounded();
     let for_drafts = commands.clone();
     let listener: Listener = Arc::new(move |event| {
-        if for_drafts.try_send(Command::Draft(event)).is_err() {
-            debug!("the engine is gone or far behind; a draft's message is lost");
+        if for_drafts.send(Command::Draft(event)).is_err() {
+            debug!("the engine has ended; a draft's message comes too late");
         }
     });
     let engine = Engine {
@@ -137,6 +140,6 @@ pub(crate) fn spawn(
         let _guard = guard;
         engine.run();
     })?;
-    let permits = Arc::new(Semaphore::new(n_requests));
+    let permits = Arc::new(Semaphore::new(options.max_sequences + options.max_queue));
     Ok(Handle { commands, permits, options, metrics, ended })
 }

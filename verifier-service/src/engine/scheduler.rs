@@ -7,7 +7,8 @@
 //! - Rows of a pass never exceed the budget.
 //! - Decoding sequences come first, the one that was served longest ago before the others. A sequence gets all rows of
 //!   its round or none: cutting a proposal to fit would make rounds depend on who else is there.
-//! - While a prompt waits, a quarter of the budget is kept for it, so that neither side can starve the other.
+//! - While a prompt waits, a quarter of the budget is kept for it, so that neither side can starve the other. A round that
+//!   does not fit beside that quarter takes turns with the prompt.
 //! - Prompts are served in order of age: finishing one is worth more than advancing all.
 //!
 //! Nothing here knows a token. Whether a draft position is tested may depend only on what was known before its token
@@ -22,6 +23,13 @@ pub(super) struct Candidate {
     pub(super) n_draft: usize,
     /// When it was served last: grants are counted.
     pub(super) last_turn: u64,
+}
+
+impl Candidate {
+    /// All rows of its round.
+    fn round(self) -> Work {
+        Work { n_fed: self.n_pending, n_draft: self.n_draft }
+    }
 }
 
 /// A share of a pass for one candidate.
@@ -63,13 +71,19 @@ const PROMPT_SHARE: usize = 4;
 pub(super) fn plan(candidates: &[Option<Candidate>], budget: usize) -> Vec<Grant> {
     let candidates = candidates.iter().enumerate().filter_map(|(index, candidate)| Some((index, (*candidate)?)));
     let (prompts, mut decoding): (Vec<_>, Vec<_>) = candidates.partition(|(_, candidate)| candidate.n_pending > 1);
-    let kept_for_prompts = if prompts.is_empty() { 0 } else { budget / PROMPT_SHARE };
+    decoding.sort_by_key(|(_, candidate)| candidate.last_turn);
+    let kept_for_prompts = match (prompts.first(), decoding.first()) {
+        (None, _) => 0,
+        (Some((_, prompt)), Some((_, next))) if next.last_turn < prompt.last_turn => {
+            (budget / PROMPT_SHARE).min(budget.saturating_sub(next.round().n_rows()))
+        }
+        (Some(_), _) => budget / PROMPT_SHARE,
+    };
     let mut left = budget - kept_for_prompts;
     let mut grants = Vec::new();
 
-    decoding.sort_by_key(|(_, candidate)| candidate.last_turn);
-    for (index, Candidate { n_pending, n_draft, .. }) in decoding {
-        let work = Work { n_fed: n_pending, n_draft };
+    for (index, candidate) in decoding {
+        let work = candidate.round();
         if work.n_rows() > left {
             // Smaller rounds behind it would overtake it for ever.
             break;
@@ -128,6 +142,21 @@ mod tests {
         let grants = plan(&candidates, 16);
         assert_eq!(grants.len(), 4, "three rounds and the prompt");
         assert_eq!(grants[3], grant(4, 4, 0));
+    }
+
+    /// The smallest budget that is allowed: the rows of one round.
+    #[test]
+    fn rounds_as_long_as_the_budget_take_turns_with_a_prompt() {
+        let (mut last_turn, mut n_served) = ([0_u64; 3], [0; 3]);
+        for turn in 1..=30 {
+            let candidates = [decoding(17, last_turn[0]), decoding(17, last_turn[1]), prompt(1000)];
+            let prompt = candidates[2].map(|prompt| Candidate { last_turn: last_turn[2], ..prompt });
+            let grants = plan(&[candidates[0], candidates[1], prompt], 18);
+            assert_eq!(grants.len(), 1);
+            last_turn[grants[0].index] = turn;
+            n_served[grants[0].index] += 1;
+        }
+        assert_eq!(n_served, [10; 3]);
     }
 
     #[test]

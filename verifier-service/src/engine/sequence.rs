@@ -4,7 +4,7 @@
 //! that lost its memory and starts over) but never anything else, so "prefill", "decode" and "recompute" are one state:
 //! tokens that are committed and not yet fed.
 
-use std::time::Instant;
+use std::{num::NonZeroU32, time::Instant};
 
 use specfleet_model::{batch::Logits, kv_cache::KvSequence};
 use specfleet_protocol::{PrefixDigest, convert, status::Prefix, v1};
@@ -15,10 +15,10 @@ use specfleet_speculation::{
     round::{self, RoundInput, RoundOutcome},
     transform::{self, TokenCounts, Vocabulary},
 };
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Span, field::Empty, info_span};
 
 use super::{
+    handle::Permit,
     scheduler::{Candidate, Work},
     speculation::{Round, Speculation},
     waiting::Member,
@@ -28,6 +28,7 @@ use crate::{
     output::{Output, RoundEnd},
     report::Report,
     request::Request,
+    wire,
 };
 
 /// A generation, from the queue to its end.
@@ -52,11 +53,11 @@ pub(super) struct Sequence {
     pub(super) span: Span,
     pub(super) is_started: bool,
     /// Counts the request among those in the house.
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 impl Sequence {
-    pub(super) fn new(id: u64, request: Request, output: Output, permit: OwnedSemaphorePermit, span: Span) -> Self {
+    pub(super) fn new(id: u64, request: Request, output: Output, permit: Permit, span: Span) -> Self {
         Self {
             id,
             committed: request.prompt.clone(),
@@ -99,7 +100,7 @@ impl Sequence {
 
     /// Length and digest of the committed prefix.
     pub(super) fn prefix(&self) -> Prefix {
-        Prefix { length: u32::try_from(self.committed.len()).unwrap_or(u32::MAX), digest: self.digest.value() }
+        Prefix { length: wire::count(self.committed.len()), digest: self.digest.value() }
     }
 
     /// What the sequence wants from the next pass.
@@ -136,7 +137,7 @@ impl Sequence {
                 pin: String::new(),
                 settings: Some((&settings(request)).into()),
                 committed: committed.clone(),
-                prompt_length: u32::try_from(request.prompt.len()).unwrap_or(u32::MAX),
+                prompt_length: wire::count(request.prompt.len()),
             },
             time_left: request.deadline.map(|deadline| deadline.at.saturating_duration_since(now)),
             span: span.clone(),
@@ -223,5 +224,6 @@ fn settings(request: &Request) -> convert::DraftSettings {
         draft_seed: request.seed.draft_seed(),
         rule: request.rule,
         form: convert::DistributionForm::Sparse,
+        n_vocab: u32::try_from(request.transforms.n_vocab()).ok().and_then(NonZeroU32::new),
     }
 }

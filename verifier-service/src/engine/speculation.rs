@@ -28,7 +28,7 @@ use super::waiting::Reluctance;
 use crate::{
     drafting::{Ask, Closed, Draft, DraftEvent, DraftEventKind, Opening, PlainReason, Pool, Reply, Session},
     report::TestedProposal,
-    request,
+    request, wire,
 };
 
 /// Rounds before a session that ended for reasons of its own is tried again; doubles each time.
@@ -169,9 +169,9 @@ impl Speculation {
         let is_sent = session.ask(Ask {
             round: round.number,
             committed: round.committed[self.n_told..].to_vec(),
-            base_length: wire_length(round.committed.len()),
+            base_length: wire::count(round.committed.len()),
             base_digest: round.digest,
-            draft_length: wire_length(n_wanted),
+            draft_length: wire::count(n_wanted),
             wait: self.options.wait,
             span: round.span.clone(),
         });
@@ -219,10 +219,10 @@ impl Speculation {
             self.reluctance.was_in_time();
         }
         if (Prefix { length: reply.base_length, digest: reply.base_digest }) != committed {
-            if was_in_time {
-                self.why_plain = PlainReason::Stale;
-            }
-            return Some(PlainReason::Stale);
+            // Its round ran plainly meanwhile, unless the draft has answered about something else.
+            let reason = if was_in_time { PlainReason::Stale } else { PlainReason::Late };
+            self.why_plain = reason;
+            return Some(reason);
         }
         if reply.proposal.is_empty() {
             self.why_plain = PlainReason::NothingProposed;
@@ -302,8 +302,4 @@ impl Speculation {
         }
         matches!(std::mem::replace(&mut self.stage, Stage::Idle), Stage::Holding(_))
     }
-}
-
-fn wire_length(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

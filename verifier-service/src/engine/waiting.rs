@@ -102,7 +102,7 @@ impl Patience {
                 if now < until { Verdict::WaitUntil(until) } else { Verdict::Go }
             }
         };
-        if verdict == Verdict::Go {
+        if n_rows == 0 || verdict == Verdict::Go {
             self.ready_since = None;
         }
         verdict

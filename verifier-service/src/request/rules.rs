@@ -21,6 +21,8 @@ use specfleet_speculation::{
 use super::{Deadline, Drafting, Request};
 use crate::error::{Error, Violation};
 
+mod passed_on;
+
 /// What requests are measured against.
 pub(crate) struct Rules {
     pub(crate) tokenizer: Tokenizer,
@@ -43,6 +45,7 @@ impl Rules {
         deadline: Option<Deadline>,
     ) -> Result<Request, Error> {
         let mut violations = Vec::new();
+        passed_on::check(&wire, &mut violations);
         let prompt = self.prompt(wire.prompt, &mut violations);
         self.check_ids("stop_token_ids", &wire.stop_token_ids, &mut violations);
         let model_ends = self.model_end_tokens();

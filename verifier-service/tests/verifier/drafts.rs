@@ -8,7 +8,7 @@ use specfleet_protocol::{
     status::Reason,
     v1::{
         self, DenseDistribution, DraftState, DraftToken, GenerateRequest, SparseDistribution, SpeculationOptions,
-        draft_token::Distribution,
+        draft_response, draft_token::Distribution,
     },
 };
 use specfleet_speculation::TokenId;
@@ -16,7 +16,8 @@ use specfleet_verifier_service::Options;
 use tonic::Status;
 
 use crate::support::{
-    Advance, Answer, FakeDraft, Outcome, Verifier, drafted, greedy_target, options, plain, request, version_id, winding,
+    Advance, Answer, FakeDraft, Outcome, Verifier, drafted, garbled, greedy_target, options, plain, request,
+    version_id, winding,
 };
 
 const PROMPT: [TokenId; 3] = [1, 2, 3];
@@ -127,7 +128,7 @@ async fn a_late_proposal_is_dropped_and_the_next_one_used() {
     let verifier = Verifier::with_draft(target, &draft, options).await;
     let outcome = run(&verifier).await;
     let report = outcome.speculation();
-    assert_eq!(report.dropped_proposals["stale"], 1);
+    assert_eq!(report.dropped_proposals["late"], 1);
     assert!(report.plain_reasons["late"] >= 3, "{report:?}");
     assert_eq!(report.corrected, 0, "the stale proposal was not tested: {report:?}");
     assert!(report.accepted > 15, "{report:?}");
@@ -180,7 +181,7 @@ fn malformed() -> Vec<Vec<DraftToken>> {
         vec![dense(0, &[f32::INFINITY; 16])],
         vec![dense(0, &[-1.0; 16])],
         vec![dense(0, &[0.9 / 16.0; 16])],
-        vec![dense(0, &[1.0 / 15.0; 15])],
+        vec![dense(0, &[1.0 / 17.0; 17])],
         vec![DraftToken { token_id: 0, distribution: None }],
         vec![DraftToken { token_id: 16, distribution: Some(Distribution::Point(v1::PointDistribution {})) }],
         vec![DraftToken { token_id: 0, distribution: Some(Distribution::Point(v1::PointDistribution {})) }; 4],
@@ -203,6 +204,87 @@ async fn a_malformed_proposal_costs_its_session_and_no_token() {
         assert!(report.plain_reasons["malformed"] >= 1, "case {index}: {report:?}");
         verifier.assert_idle().await;
     }
+}
+
+/// Answers to a question that was not asked, and messages that are no answers at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_out_of_place_costs_its_session_and_no_token() {
+    type Misplaced = fn(&Advance) -> Answer;
+    let misplaced: [Misplaced; 4] = [
+        |advance| of_round(advance, |round| round + 1),
+        |advance| of_round(advance, |round| round - 1),
+        |_| Answer::Message(None),
+        |_| {
+            let identity = Some(v1::Identity { version_id: version_id('a'), ..Default::default() });
+            Answer::Message(Some(draft_response::Message::Opened(v1::Opened { identity })))
+        },
+    ];
+    for (index, misplaced) in misplaced.into_iter().enumerate() {
+        let draft = FakeDraft::new(move |advance| match advance.number {
+            1 => misplaced(advance),
+            _ => faithful(advance),
+        });
+        let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+        let report = run(&verifier).await.speculation().clone();
+        assert_eq!(report.corrected, 0, "case {index}: {report:?}");
+        assert!(report.plain_reasons["malformed"] >= 1, "case {index}: {report:?}");
+        verifier.assert_idle().await;
+    }
+}
+
+fn of_round(advance: &Advance, other: fn(u64) -> u64) -> Answer {
+    let proposal = advance.proposal(&[14; 3]);
+    Answer::Raw(v1::Proposal { round: other(proposal.round), ..proposal })
+}
+
+/// The gRPC library panics on such a status: the session's task is gone, the request must not wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_cannot_be_read_ends_its_session() {
+    let draft = FakeDraft::new(|advance| match advance.number {
+        1 => Answer::Break(garbled()),
+        _ => faithful(advance),
+    });
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let report = run(&verifier).await.speculation().clone();
+    assert!(report.plain_reasons["stream_error"] >= 1, "{report:?}");
+    assert_eq!(draft.opens().len(), 2, "tried again after a pause: {report:?}");
+    verifier.assert_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_whose_identity_cannot_be_read_is_asked_again() {
+    let draft = FakeDraft::new(faithful);
+    draft.fail_identity(Some(garbled()));
+    let verifier = Verifier::start(greedy_target(winding), vec![("draft".to_owned(), draft.serve())], options());
+    verifier.await_draft(DraftState::Incompatible).await;
+    draft.fail_identity(None);
+    verifier.await_draft(DraftState::Ready).await;
+}
+
+/// One request that a draft cannot serve must not cost the others theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_too_long_for_a_draft_leaves_it_to_others() {
+    let draft = FakeDraft::new(faithful).with_identity(|identity| identity.context_length = 100);
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let prompt = [1; 100];
+    let outcome = verifier.generate(drafted(&prompt, 20, 3)).await;
+    outcome.assert_tokens(&plain(winding, &prompt, 20));
+    assert_eq!(outcome.speculation().plain_reasons["nothing_proposed"], 19);
+    assert!(draft.opens().is_empty());
+    assert!(run(&verifier).await.speculation().accepted > 15);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_refused_leaves_the_draft_to_others() {
+    let draft = FakeDraft::new(|advance| match advance.committed[0] {
+        9 => Answer::Break(Status::out_of_range("message too large")),
+        _ => faithful(advance),
+    });
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let report = verifier.generate(drafted(&[9], 20, 3)).await.speculation().clone();
+    assert_eq!(report.plain_reasons["stream_error"], 19);
+    assert_eq!(verifier.drafts().await[0].state(), DraftState::Ready);
+    assert!(!run(&verifier).await.speculation().plain_reasons.contains_key("no_draft"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,8 +357,10 @@ async fn a_draft_that_does_not_fit_is_refused_with_the_reason() {
         let draft = FakeDraft::new(faithful).with_identity(change);
         let verifier = Verifier::start(greedy_target(winding), vec![("draft".to_owned(), draft.serve())], options());
         verifier.await_draft(DraftState::Incompatible).await;
-        let detail = verifier.drafts().await[0].detail.clone();
+        let v1::DraftStatus { detail, identity, .. } = verifier.drafts().await[0].clone();
         assert!(detail.contains(named), "{named:?} in {detail:?}");
+        let is_readable = named != "version_id";
+        assert_eq!(identity.map(|identity| identity.version_id), is_readable.then(|| version_id('a')));
         assert_eq!(run(&verifier).await.speculation().plain_reasons["no_draft"], 59);
         assert!(draft.opens().is_empty());
     }

@@ -58,6 +58,21 @@ async fn a_preempted_request_keeps_its_place_and_its_random_numbers() {
     crowded.assert_idle().await;
 }
 
+/// Together their prompts do not fit: the second must wait, although the first holds little memory when it arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_is_admitted_and_not_yet_computed_counts() {
+    let target = greedy_target(winding).with_kv_tokens(320).with_delay(Duration::from_millis(20));
+    let verifier = Verifier::start(target, Vec::new(), options());
+    let prompts: [Vec<TokenId>; 2] = [1, 2].map(|first| (first..first + 200).map(|id| id % 14).collect());
+    futures::future::join_all(prompts.iter().map(|prompt| {
+        let verifier = &verifier;
+        async move { verifier.generate(request(prompt, 3)).await.assert_tokens(&plain(winding, prompt, 3)) }
+    }))
+    .await;
+    assert_eq!(verifier.metric("specfleet_verifier_preemptions_total", ""), 0.0);
+    verifier.assert_idle().await;
+}
+
 /// A context that is longer than the memory is cut to it, so that every accepted request can run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_ends_where_the_memory_ends() {
@@ -205,6 +220,8 @@ async fn one_request_too_many_is_refused_with_a_time_to_come_back() {
     let status = verifier.generate(request(&[1], 5)).await.status.unwrap();
     assert_eq!(Reason::of(&status), Some(Reason::Overloaded));
     assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
+    let status = verifier.generate(request(&[], 5)).await.status.unwrap();
+    assert_eq!(Reason::of(&status), Some(Reason::Overloaded), "nobody has looked at it");
     drop(streams);
     verifier.assert_idle().await;
     verifier.generate(request(&[1], 5)).await.assert_tokens(&plain(winding, &[1], 5));

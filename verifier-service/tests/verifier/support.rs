@@ -18,7 +18,7 @@ use tonic::{Request, Status, Streaming, transport::Channel};
 
 mod draft;
 
-pub(crate) use draft::{Advance, Answer, FakeDraft, version_id};
+pub(crate) use draft::{Advance, Answer, FakeDraft, garbled, version_id};
 
 /// Ids of the scripted vocabulary: 0 to 13 spell letters, 14 a long text, 15 ends.
 pub(crate) const N_VOCAB: usize = 16;

@@ -18,10 +18,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};
 use tracing::{Span, debug, field::Empty, info_span, warn};
 
-use super::{Ask, OUTGOING, failure::Failure};
-use crate::drafting::{
-    DraftEvent, DraftEventKind, Listener, Opening, PlainReason, Reply, SessionId,
-    draft::{Draft, OpenSession, State},
+use super::{Ask, OUTGOING, failure::Failure, notifier::Notifier};
+use crate::{
+    drafting::{
+        PlainReason, Reply,
+        draft::{Draft, OpenSession, State},
+    },
+    wire,
 };
 
 /// A draft that answers nothing for so long is taken for dead. Far above any wait for a proposal: until then its
@@ -29,11 +32,15 @@ use crate::drafting::{
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long a half-closed stream may take to end before it is cut.
 const GOODBYE: Duration = Duration::from_secs(1);
+
 /// The async end.
 pub(super) struct Conversation {
     pub(super) draft: Arc<Draft>,
-    pub(super) pin: Arc<str>,
+    /// What the draft was when it was chosen.
+    pub(super) identity: Arc<v1::Identity>,
     pub(super) n_vocab: usize,
+    /// Before `questions`: the engine hears of the end before it can notice it.
+    pub(super) notifier: Notifier,
     pub(super) questions: mpsc::Receiver<Ask>,
     pub(super) counted: OpenSession,
 }
@@ -47,32 +54,25 @@ struct Pending {
 }
 
 impl Conversation {
-    pub(super) async fn run(mut self, id: SessionId, opening: Opening) {
-        let Opening { sequence, mut open, time_left, listener, span: _ } = opening;
-        open.pin = self.pin.to_string();
-        let notify = Notifier { sequence, session: id, listener };
-        let ended = self.converse(open, time_left, &notify).await;
+    pub(super) async fn run(mut self, open: v1::Open, time_left: Option<Duration>) {
+        let ended = self.converse(open, time_left).await;
         drop(self.counted);
-        if let Err(Failure { closed, detail }) = ended {
+        let closed = ended.err().map(|Failure { closed, detail }| {
             warn!(reason = %closed.reason, detail, "draft session ended; the request goes on without it");
             if closed.draft_in_doubt {
                 let in_doubt = match closed.reason {
                     PlainReason::Malformed => State::Incompatible { detail },
                     _ => State::Unreachable { detail },
                 };
-                self.draft.put_in_doubt(in_doubt);
+                self.draft.put_in_doubt(&self.identity, in_doubt);
             }
-            notify.send(DraftEventKind::Closed(closed));
-        }
+            closed
+        });
+        self.notifier.end(closed);
     }
 
     /// Returns when the engine has dropped its end, or with what went wrong.
-    async fn converse(
-        &mut self,
-        open: v1::Open,
-        time_left: Option<Duration>,
-        notify: &Notifier,
-    ) -> Result<(), Failure> {
+    async fn converse(&mut self, open: v1::Open, time_left: Option<Duration>) -> Result<(), Failure> {
         let (requests, outgoing) = mpsc::channel(OUTGOING);
         let mut request = Request::new(ReceiverStream::new(outgoing));
         propagation::inject(request.metadata_mut());
@@ -114,8 +114,11 @@ impl Conversation {
                 message = next_message(&mut answers) => {
                     let arrived = Instant::now();
                     let message = message.map_err(Failure::of_status)?;
-                    let message = message.and_then(|response| response.message);
-                    match message.ok_or_else(|| Failure::of_stream("the draft ended the stream"))? {
+                    let message = message.ok_or_else(|| Failure::of_stream("the draft ended the stream"))?.message;
+                    match message.ok_or_else(|| Failure::malformed("a message of the draft holds nothing"))? {
+                        draft_response::Message::Opened(_) if is_opened => {
+                            return Err(Failure::malformed("the draft opened the session twice"));
+                        }
                         draft_response::Message::Opened(opened) => {
                             self.check_opened(opened)?;
                             is_opened = true;
@@ -124,10 +127,9 @@ impl Conversation {
                             if !is_opened {
                                 return Err(Failure::malformed("a proposal came before the session was opened"));
                             }
-                            let reply = self.check_proposal(proposal, arrived, pending.as_ref())?;
-                            pending.take_if(|pending| pending.round == reply.round);
+                            let reply = self.check_proposal(proposal, arrived, pending.take())?;
                             self.draft.has_proven_itself();
-                            notify.send(DraftEventKind::Reply(reply));
+                            self.notifier.reply(reply);
                         }
                     }
                 }
@@ -140,44 +142,36 @@ impl Conversation {
 
     fn check_opened(&self, opened: v1::Opened) -> Result<(), Failure> {
         let served = opened.identity.unwrap_or_default().version_id;
-        if served == *self.pin {
+        let pin = &self.identity.version_id;
+        if served == *pin {
             return Ok(());
         }
-        Err(Failure::of_version(format!("pinned to {}, but the draft opened as {served:?}", self.pin), false))
+        Err(Failure::of_version(format!("pinned to {pin}, but the draft opened as {served:?}"), false))
     }
 
     fn check_proposal(
         &self,
         proposal: v1::Proposal,
         arrived: Instant,
-        pending: Option<&Pending>,
+        pending: Option<Pending>,
     ) -> Result<Reply, Failure> {
-        if proposal.version_id != *self.pin {
-            let detail = format!("pinned to {}, but the proposal is of {:?}", self.pin, proposal.version_id);
+        let pin = &self.identity.version_id;
+        if proposal.version_id != *pin {
+            let detail = format!("pinned to {pin}, but the proposal is of {:?}", proposal.version_id);
             return Err(Failure::of_version(detail, true));
         }
         let pending = pending.ok_or_else(|| Failure::malformed("a proposal came that was not asked for"))?;
+        if proposal.round != pending.round {
+            let detail = format!("a proposal answers round {}, asked was {}", proposal.round, pending.round);
+            return Err(Failure::malformed(detail));
+        }
         let bounds = ProposalBounds { n_vocab: self.n_vocab, draft_length: pending.draft_length };
         let proposal =
             RoundProposal::from_wire(proposal, bounds).map_err(|error| Failure::malformed(error.to_string()))?;
-        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         pending.span.record("n_proposed", proposal.proposal.len());
-        pending.span.record("queue_micros", micros(proposal.timings.queue));
-        pending.span.record("compute_micros", micros(proposal.timings.compute));
+        pending.span.record("queue_micros", wire::micros(proposal.timings.queue));
+        pending.span.record("compute_micros", wire::micros(proposal.timings.compute));
         Ok(Reply::new(proposal, arrived))
-    }
-}
-
-/// The way back to the engine.
-struct Notifier {
-    sequence: u64,
-    session: SessionId,
-    listener: Listener,
-}
-
-impl Notifier {
-    fn send(&self, kind: DraftEventKind) {
-        (self.listener)(DraftEvent { sequence: self.sequence, session: self.session, kind });
     }
 }
 

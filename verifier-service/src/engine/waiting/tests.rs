@@ -65,6 +65,16 @@ fn patience_starts_anew_after_a_pass() {
 }
 
 #[test]
+fn patience_starts_anew_when_nobody_is_ready_any_more() {
+    let (now, mut patience) = (Instant::now(), Patience::default());
+    let waiting = Member::Waiting { until: now + 90 * MS };
+    judge(&mut patience, now, &[SPECULATING, waiting]);
+    // The client of the one that was ready has left.
+    assert_eq!(judge(&mut patience, now + 5 * MS, &[waiting]), Verdict::WaitUntil(now + 90 * MS));
+    assert_eq!(judge(&mut patience, now + 40 * MS, &[SPECULATING, waiting]), Verdict::WaitUntil(now + 56 * MS));
+}
+
+#[test]
 fn before_the_first_pass_nobody_waits_for_others() {
     let now = Instant::now();
     let members = [PLAIN, Member::Waiting { until: now + 30 * MS }];

@@ -1,5 +1,11 @@
 #![allow(clippy::unwrap_used)]
-use super::*;
+use prost::Message;
+use specfleet_protocol::{convert::DistributionForm, limits::MessageLimits};
+
+use super::{
+    passed_on::{MAX_END_TOKENS, MAX_LOGIT_BIASES, MAX_REQUEST_ID_BYTES, VERSION_ID_DIGITS},
+    *,
+};
 
 const END: TokenId = 3;
 
@@ -143,4 +149,87 @@ fn a_required_pin_must_name_a_version() {
     let speculation = v1::SpeculationOptions { require_pin: true, ..Default::default() };
     let wire = v1::GenerateRequest { speculation: Some(speculation), ..text("a") };
     assert_eq!(bad_fields(wire), ["speculation.require_pin"]);
+}
+
+#[test]
+fn a_pin_that_is_no_version_id_is_refused_and_named() {
+    let refused = |pin: &str| {
+        let speculation = v1::SpeculationOptions { pin: pin.to_owned(), ..Default::default() };
+        check(v1::GenerateRequest { speculation: Some(speculation), ..text("a") }).unwrap_err().to_string()
+    };
+    assert!(refused("nobody").contains("speculation.pin is \"nobody\""), "{}", refused("nobody"));
+    assert!(refused(&"A".repeat(64)).contains("lower-case"));
+    assert!(refused(&"f".repeat(100_000)).len() < 500);
+}
+
+/// Whatever is wrong, and however often, the answer has to fit the trailers that carry it.
+#[test]
+fn a_refusal_stays_small() {
+    let bias = |token_id| v1::LogitBias { token_id, bias: f32::NAN };
+    let sampling = v1::SamplingParams {
+        logit_bias: (0..100_000).map(bias).collect(),
+        end_token_ids: (0..100_000).collect(),
+        ..Default::default()
+    };
+    let speculation = v1::SpeculationOptions { pin: "\u{1}".repeat(100_000), ..Default::default() };
+    let wire = v1::GenerateRequest {
+        request_id: "x".repeat(100_000),
+        sampling: Some(sampling),
+        stop_token_ids: vec![9; 100_000],
+        speculation: Some(speculation),
+        ..ids(&[9; 100_000])
+    };
+    let fields = bad_fields(wire.clone());
+    let expected = [
+        "request_id",
+        "stop_token_ids",
+        "sampling.end_token_ids",
+        "sampling.logit_bias",
+        "speculation.pin",
+        "token_ids.ids",
+        "stop_token_ids",
+        "sampling.logit_bias",
+        "sampling.logit_bias",
+        "sampling.end_token_ids",
+    ];
+    assert_eq!(fields, expected);
+    let status = tonic::Status::from(check(wire).unwrap_err());
+    let n_bytes = status.message().len() + status.details().len();
+    assert!(n_bytes < 4 << 10, "{n_bytes} bytes");
+}
+
+/// What the rules let through reaches a draft in one message.
+#[test]
+fn the_longest_lists_fit_the_message_to_a_draft() {
+    let (n_vocab, n_prompt) = (1 << 32, 100);
+    let rules = Rules { n_vocab, context_length: n_prompt + 1, ..rules() };
+    let greatest = |n: usize| (0..n).map(move |index| (n_vocab - 1 - index) as TokenId);
+    let sampling = v1::SamplingParams {
+        logit_bias: greatest(MAX_LOGIT_BIASES).map(|token_id| v1::LogitBias { token_id, bias: -1.5 }).collect(),
+        end_token_ids: greatest(MAX_END_TOKENS).collect(),
+        ..Default::default()
+    };
+    let wire = v1::GenerateRequest {
+        request_id: "x".repeat(MAX_REQUEST_ID_BYTES),
+        sampling: Some(sampling),
+        stop_token_ids: greatest(2 * MAX_END_TOKENS).skip(MAX_END_TOKENS).collect(),
+        ..ids(&vec![(n_vocab - 1) as TokenId; n_prompt])
+    };
+    let request = rules.check(wire, Instant::now(), None).unwrap();
+    let settings = v1::DraftSettings {
+        sampling: Some(request.transforms.params().into()),
+        draft_seed: vec![u8::MAX; 32],
+        vocabulary_size: u32::MAX,
+        ..Default::default()
+    };
+    let open = v1::Open {
+        request_id: request.id,
+        pin: "f".repeat(VERSION_ID_DIGITS),
+        settings: Some(settings),
+        committed: request.prompt,
+        prompt_length: u32::MAX,
+    };
+    let limits = MessageLimits::new(16, n_prompt, 1, DistributionForm::Sparse).unwrap();
+    let n_bytes = open.encoded_len();
+    assert!(n_bytes <= limits.request_bytes, "{n_bytes} of {}", limits.request_bytes);
 }

@@ -26,7 +26,9 @@ use specfleet_speculation::TokenId;
 use tokio::{runtime::Runtime, sync::mpsc, time::sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
-    Request, Response, Status, Streaming,
+    Code, Request, Response, Status, Streaming,
+    codegen::http::{HeaderMap, HeaderValue},
+    metadata::MetadataMap,
     transport::{Channel, Server},
 };
 
@@ -52,6 +54,8 @@ pub(crate) enum Answer {
     Drawn(Vec<v1::DraftToken>),
     /// Send this.
     Raw(v1::Proposal),
+    /// Send this, which need not be a proposal.
+    Message(Option<draft_response::Message>),
     /// Never answer.
     Silence,
     /// End the stream.
@@ -74,6 +78,15 @@ struct Inner {
     advances: Mutex<Vec<Advance>>,
     opens: Mutex<Vec<v1::Open>>,
     n_open: AtomicUsize,
+    /// The answer about identity, if it is none.
+    identity_failure: Mutex<Option<Status>>,
+}
+
+/// A status whose details are not what they must be: base64.
+pub(crate) fn garbled() -> Status {
+    let mut headers = HeaderMap::new();
+    headers.insert("grpc-status-details-bin", HeaderValue::from_static("!!!"));
+    Status::with_metadata(Code::Internal, "garbled", MetadataMap::from_headers(headers))
 }
 
 /// 64 hexadecimal digits.
@@ -104,6 +117,7 @@ impl FakeDraft {
                 advances: Mutex::default(),
                 opens: Mutex::default(),
                 n_open: AtomicUsize::new(0),
+                identity_failure: Mutex::default(),
             }),
         }
     }
@@ -120,6 +134,11 @@ impl FakeDraft {
 
     pub(crate) fn change_identity(&self, change: impl FnOnce(&mut v1::Identity)) {
         change(&mut self.inner.identity.lock().unwrap());
+    }
+
+    /// Answers so when asked who it is; `None` makes it tell.
+    pub(crate) fn fail_identity(&self, failure: Option<Status>) {
+        *self.inner.identity_failure.lock().unwrap() = failure;
     }
 
     /// Serves in memory.
@@ -210,10 +229,12 @@ impl Advance {
         answer: Answer,
         answers: &mpsc::Sender<Result<DraftResponse, Status>>,
     ) -> Result<(), Status> {
-        let proposal = match answer {
-            Answer::Tokens(tokens) => self.proposal(&tokens),
-            Answer::Drawn(tokens) => v1::Proposal { tokens, ..self.template.clone() },
-            Answer::Raw(proposal) => proposal,
+        let proposed = |proposal| Some(draft_response::Message::Proposal(proposal));
+        let message = match answer {
+            Answer::Tokens(tokens) => proposed(self.proposal(&tokens)),
+            Answer::Drawn(tokens) => proposed(v1::Proposal { tokens, ..self.template.clone() }),
+            Answer::Raw(proposal) => proposed(proposal),
+            Answer::Message(message) => message,
             Answer::Silence => return Ok(()),
             Answer::Break(status) => return Err(status),
             Answer::After(delay, answer) => {
@@ -221,7 +242,6 @@ impl Advance {
                 return Box::pin(self.answer(*answer, answers)).await;
             }
         };
-        let message = Some(draft_response::Message::Proposal(proposal));
         let _ = answers.send(Ok(DraftResponse { message })).await;
         Ok(())
     }
@@ -233,6 +253,9 @@ impl DraftService for FakeDraft {
         &self,
         _: Request<DraftServiceGetIdentityRequest>,
     ) -> Result<Response<DraftServiceGetIdentityResponse>, Status> {
+        if let Some(failure) = self.inner.identity_failure.lock().unwrap().clone() {
+            return Err(failure);
+        }
         let identity = Some(self.inner.identity.lock().unwrap().clone());
         Ok(Response::new(DraftServiceGetIdentityResponse { identity }))
     }
