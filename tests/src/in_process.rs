@@ -30,7 +30,7 @@ pub fn verifier_options() -> specfleet_verifier_service::Options {
         max_sequences: 64,
         max_queue: 256,
         step_tokens: 128,
-        verify_rows: 8,
+        verify_rows: 6,
         draft_length: 3,
         max_draft_length: 8,
         draft_wait: Duration::from_millis(30),

@@ -48,6 +48,11 @@ impl Acceptance {
         positions.filter(|(tested, _)| **tested > 0).map(|(tested, accepted)| share(*accepted, *tested)).collect()
     }
 
+    /// The share of steps that tested a proposal.
+    pub(crate) fn share_of_rounds(&self) -> f64 {
+        share(self.speculative_rounds, self.speculative_rounds + self.plain_steps)
+    }
+
     /// Draft tokens accepted in a round with a proposal, on average.
     pub(crate) fn accepted_per_round(&self) -> f64 {
         share(self.accepted, self.speculative_rounds)

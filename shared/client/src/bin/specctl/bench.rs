@@ -21,8 +21,9 @@
 //! - **time of a round**: per decoding step, as the verifier reports it; *other* is what is neither the target's
 //!   forward pass, nor the draft's, nor the network.
 //! - **predicted**: the ratio that the measured acceptance allows, if a round took verify + draft + network and nothing
-//!   else: expected tokens a round / (verify + draft + network) x plain step ([`predict`]). *Reached* is the measured
-//!   ratio of a stream in percent of it: below 100 are plain steps, late drafts and *other*.
+//!   else: expected tokens a step / (verify + draft + network) x plain step, where steps without a proposal bring one
+//!   token ([`predict`]). *Reached* is the measured ratio of a stream in percent of it: below 100 are late drafts and
+//!   *other*.
 //! - **weights**: bytes of weights that a plain step reads, over the time of a step, beside a loop that only reads
 //!   ([`bandwidth`]).
 
@@ -115,7 +116,7 @@ What the numbers mean:
                 is neither the target's forward pass, nor the draft's, nor the network.
   predicted     the ratio of a stream that the measured acceptance allows if a round took
                 verify + draft + network and nothing else:
-                expected tokens a round / (verify + draft + network) x plain step.
+                expected tokens a step / (verify + draft + network) x plain step.
   reached       the measured ratio of a stream in percent of that.
   weights       bytes of weights that a plain step reads over its time, beside a loop on this
                 machine that only reads, with as many threads. It means something only when

@@ -40,17 +40,21 @@ impl Prediction {
                 figure(&by_position[..length.min(by_position.len())])
             })
         };
+        let tokens_per_round = at_mean_length(&expected_tokens_per_round);
+        // The times are means over all steps, those without a proposal included, which bring one token each.
+        let share_of_rounds = acceptance.share_of_rounds();
+        let tokens_per_step = 1.0 + share_of_rounds * (tokens_per_round - 1.0);
         let ratio_if_waiting = |wait_ms: f64| {
             let times = draft_length::RoundTimes {
                 plain_step: millis(plain_step.total_ms),
                 verify: millis(round.verify_ms),
                 draft: millis(wait_ms),
             };
-            at_mean_length(&|by_position| predicted_speed_up(by_position, times))
+            at_mean_length(&|by_position| predicted_speed_up(by_position, times)) * tokens_per_step / tokens_per_round
         };
         let ratio = ratio_if_waiting(round.draft_ms + round.network_ms);
         Some(Self {
-            tokens_per_round: at_mean_length(&expected_tokens_per_round),
+            tokens_per_round,
             ratio,
             ratio_without_network: ratio_if_waiting(round.draft_ms),
             reached_percent: 100.0 * measured_ratio / ratio,
@@ -98,6 +102,22 @@ mod tests {
         assert!((prediction.ratio - 1.0625).abs() < 1e-9);
         assert!((prediction.ratio_without_network - 1.7 / 1.5).abs() < 1e-9);
         assert!((prediction.reached_percent - 90.0 / 1.0625).abs() < 1e-9);
+    }
+
+    #[test]
+    fn plain_steps_bring_one_token_each() {
+        let acceptance = Acceptance {
+            speculative_rounds: 10,
+            plain_steps: 30,
+            proposed: 20,
+            tested_per_position: vec![10, 5],
+            accepted_per_position: vec![5, 2],
+            ..Acceptance::default()
+        };
+        let times = RoundTimes { total_ms: 10.0, verify_ms: 10.0, ..RoundTimes::default() };
+        let prediction = Prediction::of(&acceptance, Some(&times), Some(&times), 1.0).unwrap();
+        // A quarter of the steps brings 1.7 tokens, the others one.
+        assert!((prediction.ratio - 1.175).abs() < 1e-9);
     }
 
     #[test]
