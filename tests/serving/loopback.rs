@@ -54,7 +54,8 @@ async fn a_second_process_costs_little() {
     let over_loopback = Client::connect(&format!("http://{}", processes.verifier.address)).await.unwrap();
     let (target, draft) =
         (binaries::from_environment("SPECFLEET_TEST_TARGET"), binaries::from_environment("SPECFLEET_TEST_DRAFT"));
-    let in_memory = in_process::Pair::load(&target, &draft).await;
+    let dtype = binaries::from_environment("SPECFLEET_TEST_DRAFT_DTYPE").to_str().unwrap().parse().unwrap();
+    let in_memory = in_process::Pair::load(&target, &draft, dtype).await;
 
     // Ratios of neighbours in time: the machine's speed drifts.
     let mut ratios = Vec::new();

@@ -1,7 +1,8 @@
 //! The built programs on free ports of loopback.
 //!
 //! `tests/run` says where they and the models are: `SPECFLEET_TEST_BIN` is the folder of the binaries,
-//! `SPECFLEET_TEST_TARGET` the target's checkpoint and `SPECFLEET_TEST_DRAFT` the draft's folder.
+//! `SPECFLEET_TEST_TARGET` the target's checkpoint and `SPECFLEET_TEST_DRAFT` the draft's folder, and
+//! `SPECFLEET_TEST_DRAFT_DTYPE` the dtype it runs with here.
 
 use std::{
     fs::{self, File},
@@ -177,7 +178,9 @@ impl Pair {
 
 fn start_draft(address: Option<SocketAddr>, logs: &Path) -> Service {
     let model = from_environment("SPECFLEET_TEST_DRAFT");
-    Service::start("draft-service", address, &["--model", model.to_str().expect("UTF-8")], logs)
+    let dtype = from_environment("SPECFLEET_TEST_DRAFT_DTYPE");
+    let [model, dtype] = [&model, &dtype].map(|value| value.to_str().expect("UTF-8"));
+    Service::start("draft-service", address, &["--model", model, "--dtype", dtype], logs)
 }
 
 /// One JSON value a line.

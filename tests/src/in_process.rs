@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, path::Path, time::Duration};
 
 use specfleet_client::{Client, v1::DraftState};
-use specfleet_model::load::{LoadOptions, Loaded, load};
+use specfleet_model::load::{Dtype, LoadOptions, Loaded, load};
 use specfleet_protocol::channel;
 use specfleet_service::{GrpcServer, Metrics, Readiness, Shutdown};
 use specfleet_speculation::propose::Support;
@@ -68,10 +68,12 @@ impl Pair {
     }
 
     /// A pair over two checkpoints.
-    pub async fn load(target: &Path, draft: &Path) -> Self {
-        let options = LoadOptions::default();
-        let loaded = |path| load(path, &options).unwrap_or_else(|error| panic!("cannot load a model: {error}"));
-        Self::start(loaded(target), loaded(draft)).await
+    pub async fn load(target: &Path, draft: &Path, draft_dtype: Dtype) -> Self {
+        let loaded = |path, dtype| {
+            let options = LoadOptions { dtype, ..LoadOptions::default() };
+            load(path, &options).unwrap_or_else(|error| panic!("cannot load a model: {error}"))
+        };
+        Self::start(loaded(target, Dtype::default()), loaded(draft, draft_dtype)).await
     }
 
     async fn wait_for_draft(&self) {

@@ -179,9 +179,10 @@ impl Metrics {
     }
 
     pub(crate) fn load(&self, load: Load) {
-        self.running.record(load.n_running as u64, &[]);
-        self.waiting.record(load.n_waiting as u64, &[]);
         self.kv_blocks_used.record(load.n_kv_blocks_used as u64, &[]);
         self.kv_blocks.record(load.n_kv_blocks as u64, &[]);
+        self.waiting.record(load.n_waiting as u64, &[]);
+        // Last: who sees that nothing runs must not see memory in use.
+        self.running.record(load.n_running as u64, &[]);
     }
 }

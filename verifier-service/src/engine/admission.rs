@@ -28,6 +28,8 @@ impl Engine {
 
     fn start(&mut self, mut sequence: Sequence, now: Instant) {
         sequence.kv = self.model.kv().start(&sequence.committed);
+        // As if served on arrival: newcomers, one after another, must not keep those who run from their turn.
+        sequence.last_turn = self.last_turn;
         sequence.report.admitted(now);
         let n_reused = sequence.kv.len();
         if !sequence.is_started {

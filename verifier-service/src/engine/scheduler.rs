@@ -74,7 +74,7 @@ pub(super) fn plan(candidates: &[Option<Candidate>], budget: usize) -> Vec<Grant
     decoding.sort_by_key(|(_, candidate)| candidate.last_turn);
     let kept_for_prompts = match (prompts.first(), decoding.first()) {
         (None, _) => 0,
-        (Some((_, prompt)), Some((_, next))) if next.last_turn < prompt.last_turn => {
+        (Some((_, prompt)), Some((_, next))) if next.last_turn <= prompt.last_turn => {
             (budget / PROMPT_SHARE).min(budget.saturating_sub(next.round().n_rows()))
         }
         (Some(_), _) => budget / PROMPT_SHARE,

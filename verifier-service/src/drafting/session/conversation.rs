@@ -55,9 +55,12 @@ struct Pending {
 
 impl Conversation {
     pub(super) async fn run(mut self, open: v1::Open, time_left: Option<Duration>) {
+        let started = tokio::time::Instant::now();
         let ended = self.converse(open, time_left).await;
         drop(self.counted);
-        let closed = ended.err().map(|Failure { closed, detail }| {
+        let closed = ended.err().map(|Failure { mut closed, detail }| {
+            // The request's own time is up, and the call ended with it: that says nothing about the draft.
+            closed.draft_in_doubt &= time_left.is_none_or(|left| started.elapsed() < left);
             warn!(reason = %closed.reason, detail, "draft session ended; the request goes on without it");
             if closed.draft_in_doubt {
                 let in_doubt = match closed.reason {
