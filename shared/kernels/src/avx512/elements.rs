@@ -10,7 +10,7 @@ impl<E: Element> Multiply for E {
     type Operand = E;
 
     #[inline(always)]
-    unsafe fn multiply_panel<const ROWS: usize, const LINES: usize>(
+    unsafe fn multiply_panel<const ROWS: usize, const LINES: usize, const ONCE: bool>(
         panel: &[E],
         n_in: usize,
         x: &[E],
@@ -25,14 +25,14 @@ impl<E: Element> Multiply for E {
             let mut sums = [[_mm512_setzero_ps(); LINES]; ROWS];
             let lines = neighbours(whole);
             let ahead = lines.map(|line| line.wrapping_byte_add(PREFETCH_BYTES));
-            multiply_lines(&mut sums, lines, ahead, step, x.as_ptr(), n_in, n_pairs);
+            multiply_lines::<_, ROWS, LINES, ONCE>(&mut sums, lines, ahead, step, x.as_ptr(), n_in, n_pairs);
             if !last.is_empty() {
                 let mut odd = [[E::default(); 2]; ROWS];
                 for (pair, row) in odd.iter_mut().zip(x.chunks_exact(n_in)) {
                     pair[0] = row[n_in - 1];
                 }
                 let (lines, odd) = (neighbours(last), odd.as_ptr().cast());
-                multiply_lines(&mut sums, lines, lines, step, odd, 2, 1);
+                multiply_lines::<_, ROWS, LINES, ONCE>(&mut sums, lines, lines, step, odd, 2, 1);
             }
             sums
         }
@@ -41,7 +41,9 @@ impl<E: Element> Multiply for E {
 
 /// `sums[row][line] += Σ over pairs of x[row][pair] · line[line][pair]`, in the order of pairs.
 ///
-/// Asks the memory for the lines at `ahead`, which is where the next call will be reading.
+/// Asks the memory for the lines at `ahead`, which is where the next call will be reading. What is read `ONCE` a step
+/// passes by the caches: the weights of a large model would not be found there by the next step, but would drive out what
+/// others come back to, a small draft above all.
 ///
 /// # Safety
 /// The instructions are enabled in the function this is inlined into. `n_pairs` lines of 64 bytes,
@@ -49,7 +51,7 @@ impl<E: Element> Multiply for E {
 /// `ROWS` rows of `x`, `x_step` elements apart.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "constant bounds, which unroll into registers")]
-pub(super) unsafe fn multiply_lines<E: Element, const ROWS: usize, const LINES: usize>(
+pub(super) unsafe fn multiply_lines<E: Element, const ROWS: usize, const LINES: usize, const ONCE: bool>(
     sums: &mut [[__m512; LINES]; ROWS],
     lines: [*const E; LINES],
     ahead: [*const E; LINES],
@@ -64,7 +66,11 @@ pub(super) unsafe fn multiply_lines<E: Element, const ROWS: usize, const LINES: 
             let mut weights = [_mm512_setzero_si512(); LINES];
             for line in 0..LINES {
                 weights[line] = _mm512_loadu_si512(lines[line].add(pair * line_step).cast());
-                _mm_prefetch::<_MM_HINT_T0>(ahead[line].wrapping_add(pair * line_step).cast());
+                let ahead = ahead[line].wrapping_add(pair * line_step).cast();
+                match ONCE {
+                    true => _mm_prefetch::<_MM_HINT_NTA>(ahead),
+                    false => _mm_prefetch::<_MM_HINT_T0>(ahead),
+                }
             }
             for row in 0..ROWS {
                 let inputs = E::broadcast(x.add(row * x_step + pair * E::PAIR));

@@ -81,10 +81,11 @@ unsafe fn load(x: &[bf16]) -> [__m512; REGISTERS] {
 impl Multiply for Int8 {
     type Operand = Group;
 
-    /// Integers within a group, f32 from group to group.
+    /// Integers within a group, f32 from group to group. Such models are small, so that the next step finds their weights
+    /// in the caches: they are never passed by, `ONCE` or not.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "constant bounds, which unroll into registers")]
-    unsafe fn multiply_panel<const ROWS: usize, const LINES: usize>(
+    unsafe fn multiply_panel<const ROWS: usize, const LINES: usize, const ONCE: bool>(
         panel: &[Self],
         n_in: usize,
         x: &[Group],

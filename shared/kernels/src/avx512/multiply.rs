@@ -33,11 +33,12 @@ pub trait Multiply: Copy + 'static {
     /// What rows of inputs consist of when they enter the loop.
     type Operand: Clone + Send + Sync;
 
-    /// The products of `ROWS` rows `x` with a panel of `LINES` lines, without scales of the weights.
+    /// The products of `ROWS` rows `x` with a panel of `LINES` lines, without scales of the weights. `ONCE` says that no
+    /// other rows will read the panel in this product.
     ///
     /// # Safety
     /// Inlined into a function that enables AVX-512 F, BW, BF16 and VNNI.
-    unsafe fn multiply_panel<const ROWS: usize, const LINES: usize>(
+    unsafe fn multiply_panel<const ROWS: usize, const LINES: usize, const ONCE: bool>(
         panel: &[Self],
         n_in: usize,
         x: &[Self::Operand],
@@ -51,23 +52,28 @@ pub trait Multiply: Copy + 'static {
 /// columns of `panels` in `y`.
 pub(crate) unsafe fn multiply<W: Weight>(_isa: Isa, product: &Product<'_, W>, panels: Range<usize>) {
     // SAFETY: an `Isa` exists only where the instructions do; the rest is the caller's promise.
-    unsafe { multiply_panels(product, panels) }
+    unsafe {
+        match product.n_rows <= MAX_ROWS {
+            true => multiply_panels::<W, true>(product, panels),
+            false => multiply_panels::<W, false>(product, panels),
+        }
+    }
 }
 
 /// # Safety
 /// As [`multiply`].
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx512vnni")]
-unsafe fn multiply_panels<W: Weight>(product: &Product<'_, W>, panels: Range<usize>) {
+unsafe fn multiply_panels<W: Weight, const ONCE: bool>(product: &Product<'_, W>, panels: Range<usize>) {
     for panel in panels {
         let n_outputs = product.weights.n_out() - panel * PANEL;
         for rows in balanced(product.n_rows, MAX_ROWS) {
             // SAFETY: the caller's promise, for some of the panels and rows.
             unsafe {
                 match n_outputs.div_ceil(LANES) {
-                    1 => pass_rows::<W, 1>(product, panel, rows),
-                    2 => pass_rows::<W, 2>(product, panel, rows),
-                    3 => pass_rows::<W, 3>(product, panel, rows),
-                    _ => pass_rows::<W, 4>(product, panel, rows),
+                    1 => pass_rows::<W, 1, ONCE>(product, panel, rows),
+                    2 => pass_rows::<W, 2, ONCE>(product, panel, rows),
+                    3 => pass_rows::<W, 3, ONCE>(product, panel, rows),
+                    _ => pass_rows::<W, 4, ONCE>(product, panel, rows),
                 }
             }
         }
@@ -77,16 +83,20 @@ unsafe fn multiply_panels<W: Weight>(product: &Product<'_, W>, panels: Range<usi
 /// # Safety
 /// As [`pass`].
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx512vnni")]
-unsafe fn pass_rows<W: Weight, const LINES: usize>(product: &Product<'_, W>, panel: usize, rows: Range<usize>) {
+unsafe fn pass_rows<W: Weight, const LINES: usize, const ONCE: bool>(
+    product: &Product<'_, W>,
+    panel: usize,
+    rows: Range<usize>,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match rows.len() {
-            1 => pass::<W, 1, LINES>(product, panel, rows.start),
-            2 => pass::<W, 2, LINES>(product, panel, rows.start),
-            3 => pass::<W, 3, LINES>(product, panel, rows.start),
-            4 => pass::<W, 4, LINES>(product, panel, rows.start),
-            5 => pass::<W, 5, LINES>(product, panel, rows.start),
-            _ => pass::<W, 6, LINES>(product, panel, rows.start),
+            1 => pass::<W, 1, LINES, ONCE>(product, panel, rows.start),
+            2 => pass::<W, 2, LINES, ONCE>(product, panel, rows.start),
+            3 => pass::<W, 3, LINES, ONCE>(product, panel, rows.start),
+            4 => pass::<W, 4, LINES, ONCE>(product, panel, rows.start),
+            5 => pass::<W, 5, LINES, ONCE>(product, panel, rows.start),
+            _ => pass::<W, 6, LINES, ONCE>(product, panel, rows.start),
         }
     }
 }
@@ -96,13 +106,17 @@ unsafe fn pass_rows<W: Weight, const LINES: usize>(product: &Product<'_, W>, pan
 /// # Safety
 /// As [`multiply`]; the rows and the panel exist.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx512vnni")]
-unsafe fn pass<W: Weight, const ROWS: usize, const LINES: usize>(product: &Product<'_, W>, panel: usize, row: usize) {
+unsafe fn pass<W: Weight, const ROWS: usize, const LINES: usize, const ONCE: bool>(
+    product: &Product<'_, W>,
+    panel: usize,
+    row: usize,
+) {
     let n_in = product.weights.n_in();
     let row_len = W::row_len(n_in);
     let x = &product.x[row * row_len..(row + ROWS) * row_len];
     // SAFETY: the instructions are enabled here, and the outputs are this thread's.
     unsafe {
-        let sums = W::multiply_panel::<ROWS, LINES>(product.weights.panel(panel), n_in, x);
+        let sums = W::multiply_panel::<ROWS, LINES, ONCE>(product.weights.panel(panel), n_in, x);
         write(product, panel, row, sums);
     }
 }

@@ -50,7 +50,7 @@ impl<E: Element, const N: usize> Attend<E, N> {
         let n_pairs = head_dim / E::PAIR;
         // SAFETY: a tile is `n_pairs` lines; `queries` is `[N, head_dim]` (asserted in `attend`).
         unsafe {
-            multiply_lines(&mut sums, lines, ahead, step, queries.as_ptr(), head_dim, n_pairs);
+            multiply_lines::<_, _, _, false>(&mut sums, lines, ahead, step, queries.as_ptr(), head_dim, n_pairs);
         }
         let scale = _mm512_set1_ps(1.0 / (head_dim as f32).sqrt());
         for (scores, sums) in self.scores.iter_mut().zip(sums) {
@@ -144,7 +144,7 @@ impl<E: Element, const N: usize> Attend<E, N> {
             // the weights are `[N, STRETCH_LEN]`.
             unsafe {
                 let weights = weights.add(index * BLOCK);
-                multiply_lines(&mut sums, lines, ahead, line_step, weights, STRETCH_LEN, n_pairs);
+                multiply_lines::<_, _, _, false>(&mut sums, lines, ahead, line_step, weights, STRETCH_LEN, n_pairs);
             }
         }
         for (to, sums) in self.sums.iter_mut().zip(sums) {
