@@ -70,8 +70,9 @@ pub type Listen = ListenArgs<50052, 9465>;
 /// Everything that serving needs to know.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
-    /// What drafts: a language model, or a search for what followed the last tokens when they occurred before. Lookup needs
-    /// no model and fits every target; it pays where output repeats its input, as in editing, code and summaries.
+    /// What drafts: a language model, or a search for what followed the last tokens when they occurred before, or the search
+    /// first and the model where it finds nothing. Lookup needs no model and fits every target; it pays where output repeats
+    /// its input, as in editing, code and summaries. Part of the version.
     #[arg(long, env = "SPECFLEET_ENGINE", value_enum, default_value_t)]
     pub engine: EngineArg,
 
@@ -119,6 +120,12 @@ pub struct DraftingArgs {
     #[arg(long, env = "SPECFLEET_MAX_SESSIONS", value_name = "N", default_value_t = Options::default().max_sessions)]
     pub max_sessions: NonZeroUsize,
 
+    /// End a proposal when the chance that all of its tokens pass, as the model sees it, is below this: the next one would
+    /// cost more than it brings. 0 always drafts what the verifier asks for. Looked at between draws, never at what was
+    /// drawn. Part of the version.
+    #[arg(long, env = "SPECFLEET_LEAST_CHANCE", value_name = "P", default_value_t = Options::default().least_chance)]
+    pub least_chance: f64,
+
     /// Rows of long prefixes in one forward pass. More ingests prompts quicker, less holds up other sessions for
     /// shorter. A CPU is no more efficient beyond about 16, a GPU is.
     #[arg(long, env = "SPECFLEET_PREFILL_ROWS", value_name = "N", default_value_t = Options::default().prefill_rows)]
@@ -127,9 +134,10 @@ pub struct DraftingArgs {
 
 /// How prompt lookup looks.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Prompt lookup (--engine lookup)")]
+#[command(next_help_heading = "Prompt lookup (--engine lookup, lookup-model)")]
 pub struct LookupArgs {
-    /// The longest n-gram that is searched for before shorter ones. Longer finds less and is right more often.
+    /// The longest n-gram that is searched for before shorter ones, or, before a model, the only one. Longer finds less and
+    /// is right more often.
     #[arg(long, env = "SPECFLEET_LOOKUP_NGRAM", value_name = "N", default_value_t = LookupOptions::default().longest_ngram)]
     pub lookup_ngram: NonZeroUsize,
 
@@ -146,6 +154,8 @@ pub enum EngineArg {
     Model,
     /// Prompt lookup.
     Lookup,
+    /// Prompt lookup where the last --lookup-ngram tokens have occurred before, a language model elsewhere.
+    LookupModel,
 }
 
 /// [`Support`] as a flag.
@@ -186,7 +196,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), problems::Error> {
         let mut problems = Problems::new();
         match self.engine {
-            EngineArg::Model => {
+            EngineArg::Model | EngineArg::LookupModel => {
                 problems.check("--model", self.model.model.is_some(), || {
                     "is missing; give the draft's checkpoint, or draft without one by --engine lookup".into()
                 });
@@ -198,6 +208,10 @@ impl Config {
                 });
             }
         }
+        let least_chance = self.drafting.least_chance;
+        problems.check("--least-chance", (0.0..=1.0).contains(&least_chance), || {
+            format!("is {least_chance}, must be from 0 to 1")
+        });
         let draft_length = self.drafting.max_draft_length.get();
         problems.check("--max-draft-length", draft_length <= LONGEST_DRAFT, || {
             format!("is {draft_length}, must be at most {LONGEST_DRAFT}")
@@ -211,8 +225,9 @@ impl Config {
     }
 
     pub(crate) fn options(&self) -> Options {
-        let DraftingArgs { support, max_draft_length, max_sessions, prefill_rows } = self.drafting;
-        Options { support: support.0, max_draft_length, max_sessions, prefill_rows }
+        let DraftingArgs { support, max_draft_length, max_sessions, prefill_rows, least_chance } = self.drafting;
+        let recalled_ngram = (self.engine == EngineArg::LookupModel).then_some(self.lookup.lookup_ngram);
+        Options { support: support.0, max_draft_length, max_sessions, prefill_rows, least_chance, recalled_ngram }
     }
 
     pub(crate) fn lookup_options(&self) -> LookupOptions {

@@ -9,14 +9,14 @@ use specfleet_speculation::{TokenId, distribution::DraftDistribution, propose::D
 
 use crate::engine::{
     Error,
+    draft::Draft,
     drafter::{Drafter, OutOfMemory},
     session::Session,
 };
 
 mod index;
 
-pub(crate) use self::index::LONGEST_NGRAM;
-use self::index::NgramIndex;
+pub(crate) use self::index::{LONGEST_NGRAM, NgramIndex};
 
 /// Prompt lookup as a drafter.
 pub(crate) struct LookupDrafter {
@@ -39,6 +39,14 @@ impl LookupDrafter {
     }
 }
 
+/// Drafts what followed the end of the committed prefix when it occurred before, as point masses, if it did.
+pub(crate) fn recall(index: &mut NgramIndex, committed: &[TokenId], draft: &mut Draft) {
+    index.extend(committed);
+    for token in index.continuation(committed, draft.n_wanted()) {
+        draft.push(Drafted { token, distribution: DraftDistribution::Point(token) });
+    }
+}
+
 impl Drafter for LookupDrafter {
     type Memory = Looked;
 
@@ -51,7 +59,7 @@ impl Drafter for LookupDrafter {
     }
 
     fn open(&mut self, _committed: &[TokenId]) -> Looked {
-        Looked { index: NgramIndex::new(self.longest_ngram), n_held: 0 }
+        Looked { index: NgramIndex::new(1..=self.longest_ngram), n_held: 0 }
     }
 
     fn fit(&mut self, memory: &mut Looked, _committed: &[TokenId], n_tokens: usize) -> Result<(), OutOfMemory> {
@@ -74,11 +82,7 @@ impl Drafter for LookupDrafter {
     fn step(&mut self, sessions: &mut [&mut Session<Looked>]) -> Result<(), Error> {
         for session in sessions {
             let Some(draft) = &mut session.draft else { continue };
-            let committed = session.prefix.tokens();
-            session.memory.index.extend(committed);
-            for token in session.memory.index.continuation(committed, draft.n_wanted()) {
-                draft.push(Drafted { token, distribution: DraftDistribution::Point(token) });
-            }
+            recall(&mut session.memory.index, session.prefix.tokens(), draft);
             draft.stop();
         }
         Ok(())

@@ -8,6 +8,11 @@
 //! [`Cached::agree`] keeps the part that the verifier confirmed. With `a` of `k` draft tokens accepted, `k - 1` of them
 //! were ingested, so `k - 1 - a` are dropped; when all were accepted, the last one was never ingested and is, before the
 //! token that the verifier added.
+//!
+//! Two things shorten the work, both decided before a token is drawn. A proposal ends when the model's own confidence says
+//! that the next token would hardly be reached ([`confidence`]). And if told so, the drafter recalls what followed the last
+//! few tokens when they occurred before in place of computing a proposal: that costs no pass, and the tokens that the model
+//! has not seen meanwhile are rows of its next one.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -17,21 +22,40 @@ use specfleet_model::{
 };
 use specfleet_speculation::{
     TokenId,
+    draft_length::confidence,
     propose::draft_token,
     transform::{self, Vocabulary},
 };
 
-use crate::engine::{
-    Error,
-    drafter::{Drafter, OutOfMemory},
-    session::Session,
+use crate::{
+    engine::{
+        Error,
+        drafter::{Drafter, OutOfMemory},
+        session::Session,
+    },
+    lookup::{NgramIndex, recall},
 };
 
 mod cached;
 mod rows;
 
-pub(crate) use self::cached::Cached;
-use self::rows::{Rows, share_rows};
+use self::cached::Cached;
+use self::rows::{FEW_ROWS, Rows, share_rows};
+
+/// How a model drafts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// A proposal ends when the chance that all of it passes is below this.
+    pub(crate) least_chance: f64,
+    /// The n-grams whose earlier continuation is proposed without computing anything.
+    pub(crate) recalled_ngram: Option<usize>,
+}
+
+/// What is kept for one session.
+pub(crate) struct Memory {
+    cached: Cached,
+    index: Option<NgramIndex>,
+}
 
 /// A language model as a drafter.
 pub(crate) struct ModelDrafter {
@@ -41,33 +65,36 @@ pub(crate) struct ModelDrafter {
     limit: usize,
     /// Rows of long prefixes in one forward pass.
     prefill_rows: usize,
+    policy: Policy,
 }
 
 impl ModelDrafter {
-    pub(crate) fn new(mut model: Box<dyn LanguageModel>, prefill_rows: usize) -> Self {
+    pub(crate) fn new(mut model: Box<dyn LanguageModel>, prefill_rows: usize, policy: Policy) -> Self {
         let kv_tokens = model.kv().n_blocks() * BLOCK_TOKENS;
         let description = model.description();
         let draft_vocab = description.draft_vocab.clone();
         let limit = description.context_length.min(kv_tokens);
-        Self { model, draft_vocab, limit, prefill_rows }
+        Self { model, draft_vocab, limit, prefill_rows, policy }
     }
 
-    fn forward(&mut self, sessions: &mut [&mut Session<Cached>], rows: &[Rows]) -> Result<Logits, Error> {
+    fn forward(&mut self, sessions: &mut [&mut Session<Memory>], rows: &[Rows]) -> Result<Logits, Error> {
         let with_rows = sessions.iter_mut().zip(rows).filter(|(_, rows)| rows.n_rows > 0);
         let mut segments: Vec<Segment<'_>> = with_rows.map(|(session, rows)| segment(session, *rows)).collect();
         self.model.forward(&mut segments).map_err(|error| Error::Model(error.to_string()))
     }
 
     /// Draws the next token of a session's draft from a row of logits.
-    fn draw(&self, session: &mut Session<Cached>, logits: &mut [f32]) {
+    fn draw(&self, session: &mut Session<Memory>, logits: &mut [f32]) {
         let Some(draft) = &mut session.draft else { return };
         let _in_call = draft.span().clone().entered();
         let (settings, position) = (&session.settings, session.prefix.len() + draft.tokens().len());
         let vocabulary = self.draft_vocab.as_deref().map_or(Vocabulary::Full, Vocabulary::Reduced);
+        let chance = confidence(logits);
         match settings.transforms.shape(logits, vocabulary, session.prefix.counts(), draft.tokens()) {
             Ok(shaped) => {
                 let (support, rule) = (settings.support, settings.rule);
                 draft.push(draft_token(&shaped, support, rule, &settings.randomness, position as u64));
+                draft.weigh(chance, self.policy.least_chance);
             }
             // The request bans every id that this draft knows. That is no fault, and it is known before the draw, so the
             // proposal may end here.
@@ -78,7 +105,7 @@ impl ModelDrafter {
 }
 
 impl Drafter for ModelDrafter {
-    type Memory = Cached;
+    type Memory = Memory;
 
     fn limit(&self) -> usize {
         self.limit
@@ -89,35 +116,43 @@ impl Drafter for ModelDrafter {
         (cache.n_blocks() - cache.n_available()) * BLOCK_TOKENS
     }
 
-    fn open(&mut self, committed: &[TokenId]) -> Cached {
-        Cached::start(self.model.kv(), committed)
+    fn open(&mut self, committed: &[TokenId]) -> Memory {
+        let index = self.policy.recalled_ngram.map(|size| NgramIndex::new(size..=size));
+        Memory { cached: Cached::start(self.model.kv(), committed), index }
     }
 
-    fn fit(&mut self, cached: &mut Cached, committed: &[TokenId], n_tokens: usize) -> Result<(), OutOfMemory> {
-        cached.agree(self.model.kv(), committed);
-        cached.reserve(self.model.kv(), n_tokens).map_err(|_| OutOfMemory)
+    fn fit(&mut self, memory: &mut Memory, committed: &[TokenId], n_tokens: usize) -> Result<(), OutOfMemory> {
+        memory.cached.agree(self.model.kv(), committed);
+        memory.cached.reserve(self.model.kv(), n_tokens).map_err(|_| OutOfMemory)
     }
 
-    fn could_fit<'a>(&mut self, cached: &'a Cached, n_tokens: usize, stay: impl Iterator<Item = &'a Cached>) -> bool {
+    fn could_fit<'a>(&mut self, memory: &'a Memory, n_tokens: usize, stay: impl Iterator<Item = &'a Memory>) -> bool {
         // Sessions with the same beginning share its blocks, which count once.
-        let staying = stay.chain([cached]).flat_map(Cached::blocks).collect::<HashSet<_>>();
-        let n_more = n_tokens.div_ceil(BLOCK_TOKENS).saturating_sub(cached.blocks().len());
+        let staying = stay.chain([memory]).flat_map(|memory| memory.cached.blocks()).collect::<HashSet<_>>();
+        let n_more = n_tokens.div_ceil(BLOCK_TOKENS).saturating_sub(memory.cached.blocks().len());
         staying.len() + n_more <= self.model.kv().n_blocks()
     }
 
-    fn has_background_work(&self, session: &Session<Cached>) -> bool {
+    fn has_background_work(&self, session: &Session<Memory>) -> bool {
+        // What a recalled round has left out rides along in the next pass, if there is one.
+        let n_left_out = if session.memory.index.is_some() { FEW_ROWS } else { 0 };
         // A prefix that fills the limit leaves no position to draft for.
-        session.prefix.len() < self.limit && Rows::of(session).n_rows > 0
+        session.prefix.len() < self.limit && Rows::of(session).n_rows > n_left_out
     }
 
-    fn step(&mut self, sessions: &mut [&mut Session<Cached>]) -> Result<(), Error> {
+    fn step(&mut self, sessions: &mut [&mut Session<Memory>]) -> Result<(), Error> {
+        sessions.iter_mut().for_each(|session| look_up(session));
         let wanted: Vec<Rows> = sessions.iter().map(|session| Rows::of(session)).collect();
         let rows = share_rows(&wanted, self.prefill_rows);
+        if rows.iter().all(|rows| rows.n_rows == 0) {
+            return Ok(());
+        }
         let mut logits = self.forward(sessions, &rows)?;
         let mut next_row = 0;
         for (session, rows) in sessions.iter_mut().zip(&rows) {
-            session.memory.record(session.prefix.tokens(), session.draft.as_ref(), rows.n_rows);
-            session.memory.publish_once(self.model.kv(), session.prefix.tokens());
+            let Session { prefix, memory, draft, .. } = &mut **session;
+            memory.cached.record(prefix.tokens(), draft.as_ref(), rows.n_rows);
+            memory.cached.publish_once(self.model.kv(), prefix.tokens());
             if rows.reaches_end && rows.n_rows > 0 {
                 self.draw(session, logits.row_mut(next_row));
                 next_row += 1;
@@ -126,16 +161,26 @@ impl Drafter for ModelDrafter {
         Ok(())
     }
 
-    fn close(&mut self, mut cached: Cached, committed: &[TokenId]) {
+    fn close(&mut self, Memory { mut cached, .. }: Memory, committed: &[TokenId]) {
         cached.agree(self.model.kv(), committed);
         cached.end(self.model.kv(), committed);
     }
 }
 
+/// Drafts from the text itself, if the session's draft has not begun and the text repeats itself.
+fn look_up(session: &mut Session<Memory>) {
+    let Session { prefix, memory, draft, .. } = session;
+    if let (Some(index), Some(draft)) = (&mut memory.index, draft)
+        && draft.tokens().is_empty()
+    {
+        recall(index, prefix.tokens(), draft);
+    }
+}
+
 /// The next `rows` of a session's sequence.
-fn segment<'a>(session: &'a mut Session<Cached>, rows: Rows) -> Segment<'a> {
+fn segment<'a>(session: &'a mut Session<Memory>, rows: Rows) -> Segment<'a> {
     let Session { prefix, draft, memory, .. } = session;
-    let kv = memory.kv();
+    let kv = memory.cached.kv();
     let begin = kv.len();
     let tokens = match prefix.tokens().get(begin..begin + rows.n_rows) {
         Some(committed) => committed,

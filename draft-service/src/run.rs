@@ -71,7 +71,7 @@ fn start(config: &Config, meter: &Meter) -> anyhow::Result<Service> {
         EngineArg::Lookup => {
             Service::from_lookup(config.label_or(SERVICE_NAME), config.lookup_options(), options, meter)?
         }
-        EngineArg::Model => {
+        EngineArg::Model | EngineArg::LookupModel => {
             let path = config.model.model.as_deref().context("--model is missing")?;
             let loaded = load_model(path, &config.model.load_options())?;
             let label = config.label_or(&loaded.label);

@@ -1,28 +1,16 @@
 //! The pair in one process: the same services and the same gRPC, over pipes in memory instead of sockets.
 
-use std::{num::NonZeroUsize, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use specfleet_client::{Client, v1::DraftState};
 use specfleet_model::load::{Dtype, LoadOptions, Loaded, load};
 use specfleet_protocol::channel;
 use specfleet_service::{GrpcServer, Metrics, Readiness, Shutdown};
-use specfleet_speculation::propose::Support;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 /// How long the verifier may take to find its draft.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-
-/// What a draft runs with in these tests: the program's defaults.
-pub fn draft_options() -> specfleet_draft_service::Options {
-    let at_least_one = |n| NonZeroUsize::new(n).expect("not zero");
-    specfleet_draft_service::Options {
-        max_draft_length: at_least_one(16),
-        max_sessions: at_least_one(256),
-        prefill_rows: at_least_one(64),
-        support: Support::default(),
-    }
-}
 
 /// What a verifier runs with in these tests: the program's defaults.
 pub fn verifier_options() -> specfleet_verifier_service::Options {
@@ -31,7 +19,7 @@ pub fn verifier_options() -> specfleet_verifier_service::Options {
         max_queue: 256,
         step_tokens: 128,
         verify_rows: 6,
-        draft_length: 3,
+        draft_length: 5,
         max_draft_length: 8,
         draft_wait: Duration::from_millis(30),
     }
@@ -53,7 +41,7 @@ impl Pair {
             draft.model,
             &draft.tokenizer,
             &draft.label,
-            draft_options(),
+            specfleet_draft_service::Options::default(),
             &metrics.meter(),
         )
         .expect("the draft service starts");

@@ -50,9 +50,9 @@ pub struct DraftArgs {
     #[arg(long = "draft", env = "SPECFLEET_DRAFTS", value_name = "ENDPOINT", value_delimiter = ',')]
     pub endpoints: Vec<String>,
 
-    /// Draft tokens a round, unless a request says otherwise. 3 by default: with a draft that is right every second time,
-    /// a fourth token is accepted once in sixteen rounds.
-    #[arg(long, env = "SPECFLEET_DRAFT_LENGTH", value_name = "TOKENS", default_value_t = 3)]
+    /// Draft tokens to ask for in a round, unless a request says otherwise. 5 by default: what fits --verify-rows beside the
+    /// newest token. A draft proposes fewer where it doubts that they pass.
+    #[arg(long, env = "SPECFLEET_DRAFT_LENGTH", value_name = "TOKENS", default_value_t = 5)]
     pub draft_length: usize,
 
     /// The most draft tokens a round that a request may ask for.

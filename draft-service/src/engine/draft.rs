@@ -14,6 +14,8 @@ pub(crate) struct Draft {
     n_wanted: usize,
     tokens: Vec<TokenId>,
     distributions: Vec<DraftDistribution>,
+    /// The chance that all of them pass, as the draft sees it.
+    chance: f64,
     failure: Option<Error>,
     arrived: Instant,
     deadline: Option<Instant>,
@@ -36,6 +38,7 @@ impl Draft {
             n_wanted,
             tokens: Vec::with_capacity(n_wanted),
             distributions: Vec::with_capacity(n_wanted),
+            chance: 1.0,
             failure: None,
             arrived: advance.arrived,
             deadline: advance.deadline,
@@ -66,6 +69,15 @@ impl Draft {
     pub(crate) fn push(&mut self, drafted: Drafted) {
         self.tokens.push(drafted.token);
         self.distributions.push(drafted.distribution);
+    }
+
+    /// Notes the chance that the token just drawn passes, and ends the draft when the chance that all of them do is below
+    /// `least`: then the next one would hardly be reached. The chance must not depend on what was drawn.
+    pub(crate) fn weigh(&mut self, chance: f64, least: f64) {
+        self.chance *= chance;
+        if self.chance < least {
+            self.stop();
+        }
     }
 
     /// Ends it with the tokens that it has.

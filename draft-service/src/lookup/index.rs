@@ -1,6 +1,6 @@
 //! Where did these tokens last occur? Answered without reading the prefix again in every round.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use specfleet_speculation::TokenId;
 
@@ -11,23 +11,23 @@ pub(crate) const LONGEST_NGRAM: usize = 4;
 pub(crate) struct NgramIndex {
     /// Shorter n-grams are filled up with `None`.
     continuations: HashMap<Ngram, usize>,
-    longest: usize,
+    sizes: RangeInclusive<usize>,
     n_indexed: usize,
 }
 
 type Ngram = [Option<TokenId>; LONGEST_NGRAM];
 
 impl NgramIndex {
-    /// An index of nothing, for n-grams of 1 to `longest` tokens.
-    pub(crate) fn new(longest: usize) -> Self {
-        Self { continuations: HashMap::new(), longest: longest.clamp(1, LONGEST_NGRAM), n_indexed: 0 }
+    /// An index of nothing, for n-grams of so many tokens, from 1 to [`LONGEST_NGRAM`].
+    pub(crate) fn new(sizes: RangeInclusive<usize>) -> Self {
+        Self { continuations: HashMap::new(), sizes, n_indexed: 0 }
     }
 
     /// Takes in the tokens of `sequence` that came since the last time.
     pub(crate) fn extend(&mut self, sequence: &[TokenId]) {
         // An n-gram is entered only once a token follows it, so the one at the very end is never its own occurrence.
         for end in self.n_indexed.max(1)..sequence.len() {
-            for n in 1..=self.longest.min(end) {
+            for n in self.sizes_within(end) {
                 self.continuations.insert(ngram(&sequence[end - n..end]), end);
             }
         }
@@ -37,13 +37,16 @@ impl NgramIndex {
     /// At most `length` tokens that may follow `sequence`, which must be what the index was last extended with. Where the
     /// earlier occurrence is so near that its continuation runs into the end, the repetition goes on.
     pub(crate) fn continuation(&self, sequence: &[TokenId], length: usize) -> Vec<TokenId> {
-        let longest_first = (1..=self.longest.min(sequence.len())).rev();
-        let found = longest_first.into_iter().find_map(|n| {
+        let found = self.sizes_within(sequence.len()).rev().find_map(|n| {
             let last = &sequence[sequence.len() - n..];
             self.continuations.get(&ngram(last)).copied()
         });
         let Some(begin) = found else { return Vec::new() };
         sequence[begin..].iter().copied().cycle().take(length).collect()
+    }
+
+    fn sizes_within(&self, length: usize) -> RangeInclusive<usize> {
+        *self.sizes.start()..=length.min(*self.sizes.end())
     }
 }
 
@@ -60,7 +63,7 @@ mod tests {
     use super::*;
 
     fn continuation(sequence: &[TokenId], length: usize) -> Vec<TokenId> {
-        let mut index = NgramIndex::new(3);
+        let mut index = NgramIndex::new(1..=3);
         index.extend(sequence);
         index.continuation(sequence, length)
     }
@@ -83,6 +86,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_shorter_is_found_than_what_is_asked_for() {
+        let sequence = [1, 2, 3, 4, 9, 2, 3, 4];
+        let mut index = NgramIndex::new(3..=3);
+        index.extend(&sequence);
+        assert_eq!(index.continuation(&sequence, 2), [9, 2]);
+        let longer = [1, 2, 3, 4, 9, 2, 3, 4, 7, 4];
+        index.extend(&longer);
+        assert!(index.continuation(&longer, 2).is_empty());
+    }
+
+    #[test]
     fn growing_in_pieces_finds_what_reading_at_once_finds() {
         // A sequence with many repetitions: a linear congruential walk over 5 ids.
         let mut state = 7_u32;
@@ -91,7 +105,7 @@ mod tests {
             (state >> 16) % 5
         };
         let sequence: Vec<TokenId> = (0..300).map(|_| next()).collect();
-        let mut index = NgramIndex::new(3);
+        let mut index = NgramIndex::new(1..=3);
         let mut len = 0;
         while len < sequence.len() {
             len = (len + 1 + next() as usize).min(sequence.len());

@@ -4,11 +4,11 @@
 //! long as it takes, so long prefixes share a budget of rows. Sessions in the middle of a draft, which have one row or a
 //! few, are never held up by it.
 
-use super::Cached;
+use super::Memory;
 use crate::engine::session::Session;
 
 /// At most this many rows go outside the budget: what a round commits, with room to spare.
-const FEW_ROWS: usize = 16;
+pub(super) const FEW_ROWS: usize = 16;
 
 /// Rows of one session: those it could give, or those it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,12 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// What the session could give. Without a draft it stops before the last committed token: more may come, and that one
+    /// What the session could give: nothing once its proposal is complete. Without a draft it stops before the last committed token: more may come, and that one
     /// has to be computed when a proposal is asked for.
-    pub(crate) fn of(session: &Session<Cached>) -> Self {
-        let (n_committed, n_cached) = (session.prefix.len(), session.memory.len());
+    pub(crate) fn of(session: &Session<Memory>) -> Self {
+        let (n_committed, n_cached) = (session.prefix.len(), session.memory.cached.len());
         match &session.draft {
+            Some(draft) if draft.is_done() => Self { n_rows: 0, reaches_end: false, is_awaited: true },
             Some(draft) => {
                 let n_rows = (n_committed + draft.tokens().len()).saturating_sub(n_cached);
                 Self { n_rows, reaches_end: true, is_awaited: true }

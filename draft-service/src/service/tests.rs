@@ -4,6 +4,7 @@
 mod harness;
 mod lookup;
 mod memory;
+mod policy;
 mod proposals;
 mod rounds;
 mod rules;

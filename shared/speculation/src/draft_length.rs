@@ -5,7 +5,14 @@
 //! Matias, 2023, equation 1). Measured rates differ from position to position, and a position only counts if those
 //! before it passed, so here the powers of a become products of the rates of the positions: the *survival*.
 
+//!
+//! Rates also differ from text to text. A draft knows before it draws how sure it is, and that is a fair forecast of
+//! whether its token will pass ([`confidence`]), so a proposal can end where going on would not pay, without looking at any
+//! token that was drawn.
+
 use std::time::Duration;
+
+use crate::lanes;
 
 /// Tokens that a round commits on average, the corrected or bonus token included.
 ///
@@ -17,6 +24,17 @@ pub fn expected_tokens_per_round(acceptance: &[f64]) -> f64 {
         Some(*survival)
     });
     1.0 + survival.sum::<f64>()
+}
+
+/// How sure a model is of the next token: the probability of the likeliest one at temperature 1, before any transform.
+///
+/// `logits` is the model's row as it came out, of at least one entry. The result depends on nothing that is drawn from the
+/// row, so ending a proposal by it leaves every test of a draft token unconditioned.
+pub fn confidence(logits: &[f32]) -> f64 {
+    let mut weights = Vec::new();
+    lanes::exponentials(logits, lanes::scan(logits).max, 1.0, &mut weights);
+    // The likeliest token has weight 1.
+    lanes::block_totals(&weights).iter().sum::<f64>().recip()
 }
 
 /// What one round takes.
@@ -65,6 +83,15 @@ mod tests {
         assert_eq!(expected_tokens_per_round(&[1.0; 4]), 5.0);
         // Four positions that each pass six times in ten.
         assert!((expected_tokens_per_round(&[0.6; 4]) - 2.3056).abs() < 1e-12);
+    }
+
+    #[test]
+    fn confidence_is_the_greatest_probability() {
+        assert_eq!(confidence(&[3.0]), 1.0);
+        let logits: Vec<f32> = [0.5_f32, 0.3, 0.2].iter().map(|probability| 7.0 + probability.ln()).collect();
+        assert!((confidence(&logits) - 0.5).abs() < 1e-6);
+        assert!((confidence(&[0.0; 1000]) - 1e-3).abs() < 1e-9);
+        assert_eq!(confidence(&[f32::NEG_INFINITY, 0.0]), 1.0);
     }
 
     #[test]

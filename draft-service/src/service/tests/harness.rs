@@ -36,6 +36,9 @@ pub(super) fn options() -> Options {
         max_sessions: NonZeroUsize::new(64).unwrap(),
         prefill_rows: NonZeroUsize::new(64).unwrap(),
         support: Support::default(),
+        // As many tokens as are asked for.
+        least_chance: 0.0,
+        recalled_ngram: None,
     }
 }
 
