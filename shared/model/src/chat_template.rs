@@ -4,9 +4,15 @@
 //! Python's Jinja inside the `transformers` library, so rendering has to behave as it does there: blocks swallow the
 //! line break after them, strings have Python methods, JSON is spelled as Python spells it, and a template can refuse
 //! messages by calling `raise_exception`.
+//!
+//! A template is a program, and it came with a file that somebody published. So a rendering has a budget of work, which
+//! bounds its memory too, and which grows with the messages alone: a loop without end and a string that doubles itself
+//! are errors.
 
 mod clock;
 mod json;
+mod metered;
+mod stack;
 
 use std::sync::Arc;
 
@@ -15,6 +21,21 @@ use minijinja::{Environment, ErrorKind, context};
 
 /// The one template in the environment. Without an extension nothing is escaped.
 const NAME: &str = "chat";
+
+/// Work that a rendering may do whatever the messages are. A unit is one instruction, or 64 bytes of data: about 3 MB.
+/// Published templates spend a few hundred units before the first message.
+const BASE_FUEL: usize = 50_000;
+/// For each message. Published templates spend 20 to 200.
+const FUEL_PER_MESSAGE: usize = 500;
+/// Bytes of messages for one unit: a template may go over each byte 32 times.
+const BYTES_PER_FUEL: usize = 2;
+/// Stack for one unit. A value that holds another takes three units at the least, and some 1000 bytes of stack to print.
+const STACK_PER_FUEL: usize = 512;
+
+/// Published templates have up to 30 KB.
+const MOST_SOURCE_BYTES: usize = 1 << 20;
+/// Stack for one byte of source: an operator is one byte and one level of the syntax tree.
+const STACK_PER_SOURCE_BYTE: usize = 1024;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,17 +83,23 @@ impl ChatTemplate {
     /// Parses a template.
     ///
     /// # Errors
-    /// If it is not valid Jinja.
+    /// If it is not valid Jinja, or longer than a mebibyte.
     pub fn new(source: &str, special: SpecialTokens) -> Result<Self, Error> {
+        if source.len() > MOST_SOURCE_BYTES {
+            let problem = format!("it has {} bytes, expected at most {MOST_SOURCE_BYTES}", source.len());
+            return Err(Error::Parse(problem));
+        }
         let mut environment = Environment::new();
         environment.set_syntax(syntax()?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_formatter(metered::format);
+        environment.add_filter("string", metered::to_string);
         environment.add_filter("tojson", json::to_json);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", |format: &str| clock::format_now(format));
-        environment
-            .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|error| Error::Parse(format!("{error:#}")))?;
+        let parse = || environment.add_template_owned(NAME, without_generation_tags(source));
+        let parsed = stack::with_stack(source.len() * STACK_PER_SOURCE_BYTE, parse).map_err(Error::Parse)?;
+        parsed.map_err(|error| Error::Parse(format!("{error:#}")))?;
         Ok(Self(Arc::new(Inner { environment, special, source: source.to_owned() })))
     }
 
@@ -81,8 +108,10 @@ impl ChatTemplate {
     /// The text holds the begin token already where the template writes one: encode it without adding special tokens.
     ///
     /// # Errors
-    /// If the template refuses the messages (an unknown role, two user turns in a row, ...) or fails on them.
+    /// If the template refuses the messages (an unknown role, two user turns in a row, ...), fails on them, or takes more
+    /// work than any template should.
     pub fn render(&self, messages: &[ChatMessage], add_generation_prompt: bool) -> Result<String, Error> {
+        let fuel = fuel(messages);
         let messages: Vec<_> = messages
             .iter()
             .map(|message| context! { role => message.role.as_str(), content => message.content.as_str() })
@@ -93,8 +122,11 @@ impl ChatTemplate {
             bos_token => self.0.special.begin.as_str(),
             eos_token => self.0.special.end.as_str(),
         };
-        let template = self.0.environment.get_template(NAME).map_err(failure)?;
-        template.render(values).map_err(failure)
+        // Clones share the parsed template.
+        let mut environment = self.0.environment.clone();
+        environment.set_fuel(Some(fuel as u64));
+        let render = || environment.get_template(NAME)?.render(values);
+        stack::with_stack(fuel * STACK_PER_FUEL, render).map_err(Error::Render)?.map_err(failure)
     }
 
     /// The template as it was given.
@@ -106,6 +138,11 @@ impl ChatTemplate {
     pub fn special_tokens(&self) -> &SpecialTokens {
         &self.0.special
     }
+}
+
+fn fuel(messages: &[ChatMessage]) -> usize {
+    let n_bytes: usize = messages.iter().map(|message| message.role.len() + message.content.len()).sum();
+    BASE_FUEL + messages.len() * FUEL_PER_MESSAGE + n_bytes / BYTES_PER_FUEL
 }
 
 /// Blocks swallow their line, as `transformers` sets it.

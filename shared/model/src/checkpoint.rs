@@ -20,6 +20,7 @@ mod layout;
 mod mapping;
 mod rope;
 mod safetensors;
+mod small_file;
 mod tensor;
 
 use std::path::Path;
@@ -157,9 +158,7 @@ fn label_of(path: &Path) -> String {
     name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-#[cfg(test)]
-pub(crate) mod fixture;
-#[cfg(test)]
-pub(crate) use gguf::fixture as gguf_fixture;
+#[cfg(any(test, feature = "scripted"))]
+pub mod fixture;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ mod pre_tokenizer;
 mod sentencepiece;
 mod spelling;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +36,12 @@ struct Inner {
     spellings: Spellings,
     end_tokens: Vec<TokenId>,
     begin_token: Option<TokenId>,
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Tokenizer").field("vocab_size", &self.vocab_size()).finish_non_exhaustive()
+    }
 }
 
 /// A tokenizer that cannot be built or used.
@@ -92,13 +99,18 @@ impl Tokenizer {
         Self(Arc::new(Inner { encoder, spellings, end_tokens, begin_token: None }))
     }
 
-    /// The ids of a text. With `add_special`, those that the model expects around a text (a begin token, usually) are
+    /// The ids of a text, all below [`vocab_size`](Self::vocab_size). With `add_special`, those that the model expects around a text (a begin token, usually) are
     /// added; a prompt that a chat template rendered has them already.
     ///
     /// # Errors
     /// If a part of the text is in no token.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, Error> {
-        self.0.encoder.encode(text, add_special)
+        let ids = self.0.encoder.encode(text, add_special)?;
+        // A file may name any number as the id of the token that it puts before a text.
+        match ids.iter().find(|id| self.spelling(**id).is_none()) {
+            Some(id) => Err(Error::Encode(format!("the tokenizer adds the id {id}, which is none of its tokens"))),
+            None => Ok(ids),
+        }
     }
 
     /// The bytes that a token adds to the text; `None` for special ids and for ids that are not in the vocabulary.

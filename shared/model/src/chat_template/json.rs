@@ -3,24 +3,26 @@
 use std::io;
 
 use minijinja::value::Kwargs;
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
+use super::metered::Metered;
+
 /// Serialises a value; `indent` spreads it over lines.
-pub(super) fn to_json(value: Value, options: Kwargs) -> Result<String, Error> {
+pub(super) fn to_json(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let written = match indent {
-        Some(indent) => write(&value, PrettyFormatter::with_indent(" ".repeat(indent.min(16)).as_bytes())),
-        None => write(&value, PythonFormatter),
+        Some(indent) => write(state, &value, PrettyFormatter::with_indent(" ".repeat(indent.min(16)).as_bytes())),
+        None => write(state, &value, PythonFormatter),
     };
     written.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
-fn write(value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
-    let mut bytes = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut bytes, formatter))?;
-    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
+fn write(state: &State<'_, '_>, value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
+    let mut metered = Metered::new(state);
+    value.serialize(&mut Serializer::with_formatter(&mut metered, formatter))?;
+    Ok(metered.into_text())
 }
 
 /// One line, with Python's spaces.

@@ -102,3 +102,82 @@ fn failures_are_errors_and_say_what() {
     let render = template("{{ messages[0].content.unknown_method() }}").render(&messages(&[("user", "x")]), true);
     assert!(matches!(render.unwrap_err(), Error::Render(text) if text.contains("unknown_method")));
 }
+
+/// Programs that would run or grow for ever.
+#[test]
+fn a_hostile_template_is_stopped() {
+    let endless = [
+        (
+            "loops in loops",
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}",
+        ),
+        (
+            "a string that doubles",
+            "{% set ns = namespace(s='ab') %}{% for _ in range(64) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        ),
+        (
+            "text out of shared lists",
+            "{% set ns = namespace(l=[0]) %}{% for _ in range(64) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
+        ),
+        (
+            "a string out of shared lists",
+            "{% set ns = namespace(l=[0]) %}{% for _ in range(64) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | string }}{{ 'x' ~ ns.l }}",
+        ),
+        (
+            "JSON out of shared lists",
+            "{% set ns = namespace(l=[0]) %}{% for _ in range(64) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}",
+        ),
+        (
+            "lists in lists",
+            "{% set ns = namespace(l=[]) %}{% for _ in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ messages[99].x }}",
+        ),
+        (
+            "lists in lists in text",
+            "{% set ns = namespace(l=[]) %}{% for _ in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}{{ messages[99].x }}",
+        ),
+        (
+            "lists in lists in JSON",
+            "{% set ns = namespace(l=[]) %}{% for _ in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l | tojson }}{{ messages[99].x }}",
+        ),
+        ("a great repetition", "{{ 'ab' * 999999999999 }}"),
+        ("long for short", "{{ ('a' * 99999).replace('a', 'b' * 99999) }}"),
+        ("a wide column", "{{ '%999999999d' | format(1) }}"),
+        ("a macro that calls itself", "{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}"),
+        (
+            "output in a loop",
+            "{% for a in range(99999) %}{% for b in range(99999) %}{{ messages }}{% endfor %}{% endfor %}",
+        ),
+    ];
+    for (name, source) in endless {
+        let started = std::time::Instant::now();
+        let rendered = template(source).render(&messages(&[("user", "Hi")]), true);
+        assert!(matches!(rendered, Err(Error::Render(_))), "{name}: {:?} bytes", rendered.map(|text| text.len()));
+        assert!(started.elapsed().as_secs() < 10, "{name} took {:?}", started.elapsed());
+    }
+}
+
+/// Each operator is a level of the syntax tree.
+#[test]
+fn a_long_chain_of_operators_is_no_deep_recursion_of_the_caller() {
+    for source in [
+        format!("{{{{ 1{} }}}}", "+1".repeat(100_000)),
+        format!("{{{{ 'a'{} }}}}", "|e".repeat(100_000)),
+        format!("{{{{ {}1 }}}}", "-".repeat(100_000)),
+        format!("{{{{ {}1 }}}}", "not ".repeat(100_000)),
+        format!("{}{}", "{% if a %}".repeat(20_000), "{% endif %}".repeat(20_000)),
+    ] {
+        // Whether it is accepted is the engine's business.
+        let _ = ChatTemplate::new(&source, SpecialTokens::default()).map(|template| template.render(&[], false));
+    }
+    let long = ChatTemplate::new(&"a".repeat(2 << 20), SpecialTokens::default()).err().unwrap().to_string();
+    assert!(long.contains("2097152 bytes"), "{long}");
+}
+
+#[test]
+fn a_long_conversation_has_a_budget_to_match() {
+    let turn = "word ".repeat(200_000);
+    let one_long = template(CHATML).render(&messages(&[("user", turn.as_str()); 8]), true).unwrap();
+    assert!(one_long.len() > 8 * turn.len());
+    let many_short = template(CHATML).render(&messages(&[("user", "a"); 50_000]), true).unwrap();
+    assert_eq!(many_short.matches("<|im_start|>user").count(), 50_000);
+}

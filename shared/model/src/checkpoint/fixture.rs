@@ -10,15 +10,15 @@ use safetensors::tensor::TensorView;
 use super::config::{Architecture, Config};
 use super::config_json;
 use super::generation::GenerationDefaults;
-use super::gguf::fixture::{Entry, GgufBuilder};
+pub use super::gguf::fixture::{Entry, GgufBuilder};
 use super::rope::{Rope, RopeScaling};
 
 /// The vocabulary of the tiny model.
-pub(crate) const TOKENS: [&str; 6] = ["<s>", "</s>", "a", "b", "ab", "Ġ"];
+pub const TOKENS: [&str; 6] = ["<s>", "</s>", "a", "b", "ab", "Ġ"];
 const TEMPLATE: &str = "{% for m in messages %}{{ bos_token + m.content }}{% endfor %}";
 
 /// A Llama of two layers, width 8, 2 query heads of 4 on one key head.
-pub(crate) fn config() -> Config {
+pub fn config() -> Config {
     Config {
         architecture: Architecture::Llama,
         hidden_size: 8,
@@ -38,15 +38,15 @@ pub(crate) fn config() -> Config {
 }
 
 /// Values that tell every element of every tensor apart; multiples of 1/256, so bf16 rounds them.
-pub(crate) fn values(name: &str, shape: &[usize]) -> Vec<f32> {
+pub fn values(name: &str, shape: &[usize]) -> Vec<f32> {
     let start = name.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 512;
     (0..shape.iter().product::<usize>()).map(|i| (start as f32 - 256.0 + i as f32) / 256.0).collect()
 }
 
 /// The tiny model as a GGUF file, query and key rows interleaved as converters do for this architecture.
-pub(crate) fn gguf() -> GgufBuilder {
+pub fn gguf() -> GgufBuilder {
     let config = config();
-    let mut builder = GgufBuilder::new()
+    let mut builder = GgufBuilder::default()
         .entry("general.architecture", Entry::Text("llama"))
         .entry("llama.embedding_length", Entry::U32(8))
         .entry("llama.block_count", Entry::U32(2))
@@ -75,7 +75,7 @@ pub(crate) fn gguf() -> GgufBuilder {
 }
 
 /// The tiny model as a folder, in f32, split over two shards if asked.
-pub(crate) fn write_folder(folder: &Path, sharded: bool) {
+pub fn write_folder(folder: &Path, sharded: bool) {
     let config = config();
     let generation = GenerationDefaults { end_tokens: vec![1], begin_token: Some(0), ..Default::default() };
     let json = config_json::write(&config, &generation).to_string();
@@ -99,7 +99,7 @@ pub(crate) fn write_folder(folder: &Path, sharded: bool) {
 }
 
 /// Tensors with their [`values`] in f32.
-pub(crate) fn write_safetensors(path: &Path, tensors: &[(String, Vec<usize>)]) {
+pub fn write_safetensors(path: &Path, tensors: &[(String, Vec<usize>)]) {
     let bytes: Vec<Vec<u8>> = tensors
         .iter()
         .map(|(name, shape)| values(name, shape).iter().flat_map(|value| value.to_le_bytes()).collect())
@@ -112,7 +112,7 @@ pub(crate) fn write_safetensors(path: &Path, tensors: &[(String, Vec<usize>)]) {
 }
 
 /// Writes a GGUF file into a folder.
-pub(crate) fn write_gguf(folder: &Path, builder: &GgufBuilder) -> PathBuf {
+pub fn write_gguf(folder: &Path, builder: &GgufBuilder) -> PathBuf {
     let path = folder.join("tiny.gguf");
     std::fs::write(&path, builder.build()).unwrap();
     path

@@ -104,7 +104,7 @@ impl Source for GgufFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "scripted"))]
 pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

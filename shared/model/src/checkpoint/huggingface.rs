@@ -8,6 +8,7 @@ use super::config::Config;
 use super::error::Error;
 use super::generation::GenerationDefaults;
 use super::safetensors::SafetensorsFiles;
+use super::small_file::{self, read_json};
 use super::tensor::HostTensor;
 use super::{Source, config_json};
 use crate::chat_template::{ChatTemplate, SpecialTokens};
@@ -48,7 +49,8 @@ impl Source for Folder {
 
     fn tokenizer(&self, _config: &Config, generation: &GenerationDefaults) -> Result<Tokenizer, Error> {
         let path = self.path.join("tokenizer.json");
-        let json = std::fs::read(&path).map_err(|source| Error::io("read", &path, source))?;
+        let json = small_file::read(&path)?
+            .ok_or_else(|| Error::incomplete(&self.path, vec!["there is no tokenizer.json".to_owned()]))?;
         Tokenizer::from_json(&json, generation).map_err(|source| Error::Tokenizer { path, source })
     }
 
@@ -56,12 +58,10 @@ impl Source for Folder {
     /// named templates: then the one called "default").
     fn chat_template(&self) -> Result<Option<ChatTemplate>, Error> {
         let path = self.path.join("chat_template.jinja");
-        let (path, source) = match std::fs::read_to_string(&path) {
-            Ok(source) => (path, Some(source)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                (self.path.join("tokenizer_config.json"), template_in(&self.tokenizer_config))
-            }
-            Err(error) => return Err(Error::io("read", &path, error)),
+        let (path, source) = match small_file::read(&path)?.map(String::from_utf8).transpose() {
+            Ok(Some(source)) => (path, Some(source)),
+            Ok(None) => (self.path.join("tokenizer_config.json"), template_in(&self.tokenizer_config)),
+            Err(_) => return Err(Error::damaged(&path, "it is not valid UTF-8")),
         };
         let Some(source) = source else { return Ok(None) };
         let token = |key: &str| special_token(self.tokenizer_config.get(key));
@@ -85,15 +85,4 @@ fn template_in(tokenizer_config: &Value) -> Option<String> {
 fn special_token(value: Option<&Value>) -> String {
     let text = value.and_then(|value| value.as_str().or_else(|| value.get("content")?.as_str()));
     text.unwrap_or_default().to_owned()
-}
-
-/// A JSON file, or `None` if it does not exist.
-fn read_json(path: &Path) -> Result<Option<Value>, Error> {
-    match std::fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| Error::damaged(path, format!("it is not valid JSON: {error}"))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", path, error)),
-    }
 }

@@ -11,6 +11,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::error::Error;
 use super::mapping::Mapping;
+use super::small_file::read_json;
 use super::tensor::{HostTensor, Values, view};
 
 const SINGLE: &str = "model.safetensors";
@@ -150,9 +151,7 @@ impl SafetensorsFiles {
 
 /// The file names in an index. They must be plain names: an index must not reach outside its folder.
 fn shards(index: &Path) -> Result<BTreeSet<String>, Error> {
-    let text = std::fs::read_to_string(index).map_err(|source| Error::io("read", index, source))?;
-    let json: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| Error::damaged(index, error.to_string()))?;
+    let json = read_json(index)?.unwrap_or_default();
     let map = json
         .get("weight_map")
         .and_then(serde_json::Value::as_object)

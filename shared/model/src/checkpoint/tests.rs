@@ -102,6 +102,18 @@ fn an_index_cannot_reach_outside_its_folder() {
     }
 }
 
+/// Not read at all: such a file would be a model's weights under another name, or a device.
+#[test]
+fn a_gigantic_config_is_refused() {
+    let folder = folder(false);
+    let path = folder.path().join("config.json");
+    std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    assert!(refusal(folder.path()).contains("no file of up to 268435456 bytes"));
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    assert!(refusal(folder.path()).contains("no file of up to"));
+}
+
 #[test]
 fn a_reduced_head_is_read_and_checked() {
     let check = |ids: &[i64]| draft_vocab::check(ids, 6).map_err(|error| error.to_string());

@@ -4,7 +4,7 @@ use super::*;
 use crate::checkpoint::{Checkpoint, fixture};
 
 fn tokenizer(tokens: [&str; 6], kinds: [i32; 6]) -> Tokenizer {
-    use crate::checkpoint::gguf_fixture::Entry;
+    use crate::checkpoint::fixture::Entry;
     let builder = fixture::gguf()
         .entry("tokenizer.ggml.tokens", Entry::Texts(&tokens))
         .entry("tokenizer.ggml.token_type", Entry::I32s(&kinds));
@@ -24,6 +24,8 @@ fn padding_rows_do_not_matter() {
     let padded = fingerprint(fixture::TOKENS, KINDS, 64);
     assert_eq!(target.fingerprint, padded.fingerprint);
     assert_eq!((target.size, padded.size), (6, 64));
+    assert_eq!(padded.token_digests.len(), 64, "each row has a digest");
+    assert!(padded.token_digests[6..].iter().all(|&digest| digest == 0));
     assert_eq!(check_compatible(&target, &padded), Ok(()));
 }
 

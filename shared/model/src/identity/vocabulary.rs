@@ -86,12 +86,14 @@ impl VocabularyFingerprint {
     /// Of a model with `size` rows and this tokenizer.
     pub fn new(tokenizer: &Tokenizer, size: usize) -> Self {
         let mut hasher = Sha256::new();
-        let mut token_digests = Vec::with_capacity(tokenizer.vocab_size().min(size));
+        let mut token_digests = Vec::with_capacity(size);
         for id in (0..).take(tokenizer.vocab_size().min(size)) {
             let digest = tokenizer.spelling(id).map(|spelling| token_digest(spelling, tokenizer.is_special(id)));
             hasher.update(digest.unwrap_or_default());
             token_digests.push(digest.as_ref().map_or(0, short));
         }
+        // Rows beyond the tokenizer are padding; the fingerprint does not know how many there are.
+        token_digests.resize(size, 0);
         let mut fingerprint = Self {
             fingerprint: String::new(),
             size: u32::try_from(size).unwrap_or(u32::MAX),

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use specfleet_speculation::TokenId;
+use tokenizers::ModelWrapper;
 
 use super::Error;
 
@@ -13,14 +14,25 @@ pub(super) enum Encoder {
     LongestMatch(Vec<(Vec<u8>, TokenId)>),
 }
 
-/// Parses a `tokenizer.json`. The library indexes without checks in places (a merge longer than every token, for one);
-/// a damaged file must not bring the process down, so a panic in there becomes an error.
+/// Parses a `tokenizer.json`.
 pub(super) fn from_json(json: &[u8]) -> Result<tokenizers::Tokenizer, Error> {
-    let parsed = catch_unwind(AssertUnwindSafe(|| tokenizers::Tokenizer::from_bytes(json)));
-    match parsed {
-        Ok(Ok(tokenizer)) => Ok(tokenizer),
-        Ok(Err(error)) => Err(Error::Damaged(error.to_string())),
-        Err(_) => Err(Error::Damaged("its parts contradict each other".to_owned())),
+    let tokenizer = contained(|| tokenizers::Tokenizer::from_bytes(json)).map_err(Error::Damaged)?;
+    let name = match tokenizer.get_model() {
+        ModelWrapper::BPE(_) => return Ok(tokenizer),
+        ModelWrapper::WordPiece(_) => "WordPiece",
+        ModelWrapper::WordLevel(_) => "WordLevel",
+        ModelWrapper::Unigram(_) => "Unigram",
+    };
+    Err(Error::Unsupported { what: "model", name: name.to_owned(), supported: "BPE".to_owned() })
+}
+
+/// Calls the library. It trusts its files: it indexes without checks in places (a merge longer than every token, for one),
+/// and its regular expressions panic when they give up. A damaged file or a strange text must not bring the process down,
+/// so a panic in there becomes an error.
+pub(super) fn contained<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err("its parts contradict each other".to_owned()),
     }
 }
 
@@ -43,10 +55,9 @@ impl Encoder {
 
     pub(super) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, Error> {
         match self {
-            Self::Library(tokenizer) => tokenizer
-                .encode_fast(text, add_special)
+            Self::Library(tokenizer) => contained(|| tokenizer.encode_fast(text, add_special))
                 .map(|encoding| encoding.get_ids().to_vec())
-                .map_err(|error| Error::Encode(error.to_string())),
+                .map_err(Error::Encode),
             #[cfg(feature = "scripted")]
             Self::LongestMatch(table) => encode_longest_match(table, text),
         }

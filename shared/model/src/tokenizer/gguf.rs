@@ -92,7 +92,7 @@ fn byte_level_bpe(vocabulary: &GgufVocabulary<'_>) -> Result<Tokenizer, Error> {
 fn sentencepiece_bpe(vocabulary: &GgufVocabulary<'_>) -> Result<Tokenizer, Error> {
     let scores = vocabulary.scores.as_deref().ok_or_else(|| Error::Damaged("it has no scores".to_owned()))?;
     let vocab = vocabulary.vocab();
-    let merges = sentencepiece::merges(&vocabulary.tokens, scores, &vocabulary.types, &vocab);
+    let merges = sentencepiece::merges(&vocabulary.tokens, scores, &vocabulary.types, &vocab)?;
     let has_prefix = vocabulary.add_space_prefix.unwrap_or(true);
     let mut model = BPE::builder().vocab_and_merges(vocab, merges).fuse_unk(true).byte_fallback(true);
     if let Some(unknown) = vocabulary.token(vocabulary.unknown) {

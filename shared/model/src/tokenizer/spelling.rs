@@ -7,6 +7,8 @@ use super::{Error, byte_level};
 
 /// Far above every vocabulary in use.
 const MAX_IDS: u64 = 1 << 24;
+/// Ids that may spell nothing: as many as there are tokens, and some more for small vocabularies.
+const MAX_GAPS: u64 = 1 << 16;
 
 /// Bytes and the special flag of each id.
 pub(super) struct Spellings {
@@ -39,13 +41,17 @@ enum Style {
 }
 
 impl Spellings {
-    /// From the library's vocabulary. An id too large for any vocabulary is refused before a table is made for it.
+    /// From the library's vocabulary. Ids too large for any vocabulary, or for the tokens that there are, are refused before a
+    /// table is made for them.
     pub(super) fn from_library(tokenizer: &tokenizers::Tokenizer) -> Result<Self, Error> {
         let style = style_of(tokenizer);
         let added = tokenizer.get_added_tokens_decoder();
-        let n_ids = tokenizer.get_vocab(true).into_values().max().map_or(0, |highest| u64::from(highest) + 1);
-        if n_ids > MAX_IDS {
-            return Err(Error::Damaged(format!("it has ids up to {n_ids}, more than {MAX_IDS}")));
+        let vocab = tokenizer.get_vocab(true);
+        let n_tokens = vocab.len() as u64;
+        let n_ids = vocab.into_values().max().map_or(0, |highest| u64::from(highest) + 1);
+        let most = MAX_IDS.min(2 * n_tokens + MAX_GAPS);
+        if n_ids > most {
+            return Err(Error::Damaged(format!("its {n_tokens} tokens have ids up to {n_ids}, more than {most}")));
         }
         let mut spellings = Self { bytes: Vec::new(), entries: Vec::new() };
         for id in 0..n_ids as TokenId {

@@ -38,6 +38,14 @@ fn target() -> Option<Tokenizer> {
     Some(Checkpoint::open(Path::new(&path)).unwrap().tokenizer().unwrap())
 }
 
+/// A `tokenizer.json` with this model and pre-tokenizer.
+fn json_tokenizer(model: &str, pre_tokenizer: &str) -> String {
+    format!(
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+        "pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":null,"model":{model}}}"#
+    )
+}
+
 fn tiny() -> Tokenizer {
     let folder = tempfile::tempdir().unwrap();
     Checkpoint::open(&fixture::write_gguf(folder.path(), &fixture::gguf())).unwrap().tokenizer().unwrap()
@@ -100,15 +108,76 @@ fn truncation_and_padding_in_the_file_are_ignored() {
 fn damaged_files_are_errors() {
     let error = |json: &[u8]| Tokenizer::from_json(json, &GenerationDefaults::default()).err().unwrap().to_string();
     assert!(error(b"{}").contains("damaged"));
-    let merges_out_of_bounds =
-        br#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
-        "pre_tokenizer":null,"post_processor":null,"decoder":null,
-        "model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[["a","b"]]}}"#;
-    assert!(error(merges_out_of_bounds).contains("damaged"));
-    let absurd_id = br#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
-        "pre_tokenizer":null,"post_processor":null,"decoder":null,
-        "model":{"type":"BPE","vocab":{"a":4294967295},"merges":[]}}"#;
-    assert!(error(absurd_id).contains("ids up to 4294967296"));
+    let with_model = |model: &str| error(json_tokenizer(model, "null").as_bytes());
+    let merges_out_of_bounds = with_model(r#"{"type":"BPE","vocab":{"a":0,"b":1},"merges":[["a","b"]]}"#);
+    assert!(merges_out_of_bounds.contains("damaged"));
+    let absurd_id = with_model(r#"{"type":"BPE","vocab":{"a":4294967295},"merges":[]}"#);
+    assert!(absurd_id.contains("ids up to 4294967296"));
+    let other = with_model(r#"{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}"#);
+    assert!(other.contains("WordLevel") && other.contains("supported: BPE"), "{other}");
+}
+
+#[test]
+fn one_token_with_a_great_id_is_refused_before_a_table_is_made() {
+    let json = json_tokenizer(r#"{"type":"BPE","vocab":{"a":0,"b":16000000},"merges":[]}"#, "null");
+    let text = Tokenizer::from_json(json.as_bytes(), &GenerationDefaults::default()).err().unwrap().to_string();
+    assert!(text.contains("2 tokens have ids up to 16000001"), "{text}");
+    let json = json_tokenizer(r#"{"type":"BPE","vocab":{"a":0,"b":60000},"merges":[]}"#, "null");
+    let tokenizer = Tokenizer::from_json(json.as_bytes(), &GenerationDefaults::default()).unwrap();
+    assert_eq!((tokenizer.spelling(60_000), tokenizer.spelling(1)), (Some(b"b".as_slice()), None));
+}
+
+/// The ids around a text are numbers in the file, beside the names of the tokens.
+#[test]
+fn a_begin_token_that_is_no_token_is_an_error() {
+    let template = r#"{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a","type_id":0}},
+        {"Sequence":{"id":"A","type_id":0}}],"pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":1}}],
+        "special_tokens":{"a":{"id":"a","ids":[4000000000],"tokens":["a"]}}}"#;
+    let json = json_tokenizer(r#"{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}"#, "null");
+    let json = json.replace(r#""post_processor":null"#, &format!(r#""post_processor":{template}"#));
+    let tokenizer = Tokenizer::from_json(json.as_bytes(), &GenerationDefaults::default()).unwrap();
+    assert_eq!(tokenizer.encode("ab", false).unwrap(), [0, 1]);
+    let error = tokenizer.encode("ab", true).unwrap_err().to_string();
+    assert!(error.contains("adds the id 4000000000"), "{error}");
+}
+
+/// The regular expressions of the library panic when they have tried for too long.
+#[test]
+fn a_pattern_that_gives_up_is_an_error_of_its_text() {
+    let split = r#"{"type":"Split","pattern":{"Regex":"(a+)+(a+)+(a+)+$"},"behavior":"Isolated","invert":false}"#;
+    let json = json_tokenizer(r#"{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}"#, split);
+    let tokenizer = Tokenizer::from_json(json.as_bytes(), &GenerationDefaults::default()).unwrap();
+    let text = "a".repeat(200) + "b";
+    assert!(matches!(tokenizer.encode(&text, false), Err(Error::Encode(_))));
+    assert_eq!(tokenizer.encode("ab", false).unwrap(), [0, 1]);
+}
+
+/// Every part of "aaa..." is a token: each has as many cuts as letters, and the merges grow with the cube.
+#[test]
+fn a_vocabulary_of_all_repetitions_is_refused() {
+    let repetitions: Vec<String> = (1..400).map(|n| "a".repeat(n)).collect();
+    let vocabulary = |tokens: Vec<&str>| {
+        let n_tokens = tokens.len();
+        let vocabulary = GgufVocabulary {
+            model: "llama",
+            pre: "default",
+            tokens,
+            types: vec![TokenType::Normal; n_tokens],
+            scores: Some(vec![0.0; n_tokens]),
+            merges: None,
+            begin: None,
+            end: None,
+            unknown: None,
+            add_begin: None,
+            add_end: None,
+            add_space_prefix: None,
+        };
+        gguf::convert(&vocabulary).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let text = vocabulary(repetitions.iter().map(String::as_str).collect());
+    assert!(text.contains("more than 16 merges each"), "{text}");
+    let text = vocabulary(vec!["a", &"b".repeat(2000)]);
+    assert!(text.contains("a token has 2000 bytes"), "{text}");
 }
 
 #[test]

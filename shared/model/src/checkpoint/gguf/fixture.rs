@@ -1,34 +1,47 @@
 //! Writes small GGUF files, right and wrong ones, for tests.
 
 /// A value of a metadata entry.
-pub(crate) enum Entry<'a> {
+pub enum Entry<'a> {
+    /// A 32-bit number.
     U32(u32),
+    /// A float.
     F32(f32),
+    /// A flag.
     Bool(bool),
+    /// A string.
     Text(&'a str),
+    /// An array of strings.
     Texts(&'a [&'a str]),
+    /// An array of 32-bit numbers.
     I32s(&'a [i32]),
+    /// An array of floats.
+    F32s(&'a [f32]),
 }
 
 /// A GGUF file under construction.
 #[derive(Clone)]
-pub(crate) struct GgufBuilder {
+pub struct GgufBuilder {
     version: u32,
     entries: Vec<(String, Vec<u8>)>,
     tensors: Vec<(String, Vec<u64>, u32, Vec<u8>)>,
 }
 
-impl GgufBuilder {
-    pub(crate) fn new() -> Self {
+impl Default for GgufBuilder {
+    fn default() -> Self {
         Self { version: 3, entries: Vec::new(), tensors: Vec::new() }
     }
+}
 
-    pub(crate) fn version(self, version: u32) -> Self {
+impl GgufBuilder {
+    /// Another version than 3.
+    #[must_use]
+    pub fn version(self, version: u32) -> Self {
         Self { version, ..self }
     }
 
     /// Adds an entry, or replaces the one of that key.
-    pub(crate) fn entry(mut self, key: &str, entry: Entry<'_>) -> Self {
+    #[must_use]
+    pub fn entry(mut self, key: &str, entry: Entry<'_>) -> Self {
         let mut bytes = Vec::new();
         match entry {
             Entry::U32(number) => push(&mut bytes, 4, &number.to_le_bytes()),
@@ -45,35 +58,47 @@ impl GgufBuilder {
                 bytes.extend((numbers.len() as u64).to_le_bytes());
                 bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
             }
+            Entry::F32s(numbers) => {
+                push(&mut bytes, 9, &6_u32.to_le_bytes());
+                bytes.extend((numbers.len() as u64).to_le_bytes());
+                bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            }
         }
         self = self.without_entry(key);
         self.entries.push((key.to_owned(), bytes));
         self
     }
 
-    pub(crate) fn without_entry(mut self, key: &str) -> Self {
+    /// Removes an entry.
+    #[must_use]
+    pub fn without_entry(mut self, key: &str) -> Self {
         self.entries.retain(|(name, _)| name != key);
         self
     }
 
     /// Adds an F32 tensor; `shape` is outermost first.
-    pub(crate) fn tensor(self, name: &str, shape: &[usize], values: &[f32]) -> Self {
+    #[must_use]
+    pub fn tensor(self, name: &str, shape: &[usize], values: &[f32]) -> Self {
         self.raw_tensor(name, shape, 0, values.iter().flat_map(|value| value.to_le_bytes()).collect())
     }
 
-    pub(crate) fn raw_tensor(mut self, name: &str, shape: &[usize], kind: u32, bytes: Vec<u8>) -> Self {
+    /// Adds a tensor of the element type that has the number `kind`, or replaces the one of that name.
+    #[must_use]
+    pub fn raw_tensor(mut self, name: &str, shape: &[usize], kind: u32, bytes: Vec<u8>) -> Self {
         self.tensors.retain(|(existing, ..)| existing != name);
         self.tensors.push((name.to_owned(), shape.iter().rev().map(|size| *size as u64).collect(), kind, bytes));
         self
     }
 
-    pub(crate) fn without_tensor(mut self, name: &str) -> Self {
+    /// Removes a tensor.
+    #[must_use]
+    pub fn without_tensor(mut self, name: &str) -> Self {
         self.tensors.retain(|(existing, ..)| existing != name);
         self
     }
 
     /// The file's bytes.
-    pub(crate) fn build(&self) -> Vec<u8> {
+    pub fn build(&self) -> Vec<u8> {
         let mut file = b"GGUF".to_vec();
         file.extend(self.version.to_le_bytes());
         file.extend((self.tensors.len() as u64).to_le_bytes());

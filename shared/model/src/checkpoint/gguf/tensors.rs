@@ -48,8 +48,22 @@ impl TensorTable {
                 return Err(reader.damaged(format!("the tensor {name} occurs twice")));
             }
         }
+        refuse_overlaps(reader, &tensors)?;
         Ok(Self { tensors })
     }
+}
+
+/// Two tensors on the same bytes are no mistake that a converter makes, and a table of thousands of them would make a small
+/// file as large as one likes once its weights are loaded.
+fn refuse_overlaps(reader: &Reader<'_>, tensors: &BTreeMap<String, TensorEntry>) -> Result<(), Error> {
+    let mut by_start: Vec<_> = tensors.iter().collect();
+    by_start.sort_by_key(|(_, entry)| entry.span.start);
+    let overlap = by_start.windows(2).find(|pair| pair[0].1.span.end > pair[1].1.span.start);
+    overlap.map_or(Ok(()), |pair| {
+        let ((first, _), (second, entry)) = (pair[0], pair[1]);
+        let text = format!("the tensors {first} and {second} share bytes at offset {}", entry.span.start);
+        Err(reader.damaged(text))
+    })
 }
 
 impl Claim {

@@ -92,6 +92,21 @@ fn impossible_numbers_are_refused() {
     assert!(with("tokenizer.ggml.token_type", Entry::I32s(&[1])).contains("6 tokens, but 1 token types"));
 }
 
+/// A table of a thousand layers over the bytes of one would make a small file as large as one likes in memory.
+#[test]
+fn tensors_that_share_bytes_are_refused() {
+    let mut bytes = fixture::gguf().build();
+    let offset_of = |bytes: &[u8], name: &str| {
+        let name_end = bytes.windows(name.len()).position(|window| window == name.as_bytes()).unwrap() + name.len();
+        // The number of sizes, two sizes, the type.
+        name_end + 4 + 2 * 8 + 4
+    };
+    let (one, other) = (offset_of(&bytes, "blk.0.ffn_up.weight"), offset_of(&bytes, "blk.1.ffn_up.weight"));
+    bytes.copy_within(one..one + 8, other);
+    let text = open_bytes(&bytes).err().unwrap().to_string();
+    assert!(text.contains("blk.0.ffn_up.weight and blk.1.ffn_up.weight share bytes"), "{text}");
+}
+
 #[test]
 fn rope_scaling_is_read() {
     let linear = fixture::gguf()

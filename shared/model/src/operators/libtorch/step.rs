@@ -6,6 +6,11 @@ use super::{HeadNorms, Libtorch, Matrix};
 use crate::kv_cache::BLOCK_TOKENS;
 use crate::operators::{Geometry, LayerCache, Result, RowPlan, SequenceRows, Step};
 
+/// CPU kernels add up in another order where a product, or the part of it that one thread gets, has fewer rows than
+/// this: a row alone would have other bits than the same row among others. So the number of rows is always a multiple
+/// of it, if need be with rows of zeros.
+const ROW_GROUP: i64 = 4;
+
 /// A pass, with the plan's numbers as tensors on the device.
 #[derive(Debug)]
 pub(crate) struct LibtorchStep<'a> {
@@ -25,8 +30,10 @@ pub(crate) struct LibtorchStep<'a> {
 struct SequenceStep {
     first_row: i64,
     n_rows: i64,
+    /// The same as a multiple of [`ROW_GROUP`].
+    n_padded: i64,
     blocks: Tensor,
-    /// True where a row must not look: `[1, n_rows, 1, n_blocks * BLOCK_TOKENS]`.
+    /// True where a row must not look: `[1, n_padded, 1, n_blocks * BLOCK_TOKENS]`.
     hidden: Tensor,
 }
 
@@ -59,12 +66,8 @@ impl<'a> LibtorchStep<'a> {
 
     /// `x @ matrix^T + bias`, f32.
     fn product(&self, x: &Tensor, matrix: &Matrix) -> Result<Tensor> {
-        /// CPU kernels of f32 products give a row other bits when there are fewer rows than this.
-        const MIN_F32_ROWS: i64 = 4;
         let n_rows = x.size()[0];
-        let missing_rows = if x.kind() == Kind::Float { (MIN_F32_ROWS - n_rows).max(0) } else { 0 };
-        let padded = x.f_constant_pad_nd([0, 0, 0, missing_rows])?; // [rows or 4, n_in]
-        let product = padded.f_linear(&matrix.weight, None::<&Tensor>)?; // [rows or 4, n_out]
+        let product = padded(x)?.f_linear(&matrix.weight, None::<&Tensor>)?; // [rows and zeros, n_out]
         let product = product.f_narrow(0, 0, n_rows)?.f_to_kind(Kind::Float)?;
         Ok(match &matrix.bias {
             Some(bias) => product.f_add(bias)?,
@@ -104,7 +107,7 @@ impl<'a> LibtorchStep<'a> {
     fn attend(&self, sequence: &SequenceStep, queries: &Tensor, cache: &LayerCache) -> Result<Tensor> {
         let &Geometry { kind, n_heads, n_kv_heads, head_dim, .. } = self.geometry;
         let (kv_heads, group, dim) = (n_kv_heads as i64, (n_heads / n_kv_heads) as i64, head_dim as i64);
-        let rows = sequence.n_rows;
+        let rows = sequence.n_padded;
 
         let keys = cache.keys.f_index_select(0, &sequence.blocks)?; // [blocks, kv_heads, dim / pair, 16, pair]
         let keys = keys.f_permute([1, 0, 3, 2, 4])?.f_reshape([kv_heads, -1, dim])?; // [kv_heads, keys, dim]
@@ -112,15 +115,36 @@ impl<'a> LibtorchStep<'a> {
         let values = values.f_permute([1, 0, 2, 4, 3])?.f_reshape([kv_heads, -1, dim])?; // [kv_heads, keys, dim]
 
         // The query heads that share a key-value head become rows of one product.
-        let queries = queries.f_view([rows, kv_heads, group, dim])?.f_permute([1, 0, 2, 3])?;
+        let queries = padded(queries)?.f_view([rows, kv_heads, group, dim])?.f_permute([1, 0, 2, 3])?;
         let queries = queries.f_reshape([kv_heads, rows * group, dim])?; // [kv_heads, rows * group, dim]
         let scores = queries.f_bmm(&keys.f_transpose(1, 2)?)?.f_to_kind(Kind::Float)?; // [kv_heads, rows * group, keys]
         let scores = scores.f_mul_scalar(1.0 / (head_dim as f64).sqrt())?;
         let scores = scores.f_view([kv_heads, rows, group, -1])?.f_masked_fill(&sequence.hidden, f64::NEG_INFINITY)?;
         let weights = scores.f_softmax(-1, Kind::Float)?.f_to_kind(kind)?.f_view([kv_heads, rows * group, -1])?;
-        let mixed = weights.f_bmm(&values)?; // [kv_heads, rows * group, dim]
+        let mixed = self.mix(&weights, &values)?; // [kv_heads, rows * group, dim]
         let mixed = mixed.f_view([kv_heads, rows, group, dim])?.f_permute([1, 0, 2, 3])?;
-        Ok(mixed.f_reshape([rows, kv_heads * group * dim])?)
+        Ok(mixed.f_reshape([rows, kv_heads * group * dim])?.f_narrow(0, 0, sequence.n_rows)?)
+    }
+
+    /// `weights @ values`, a fixed number of keys at a time. Kernels split a long sum where its length tells them to,
+    /// and the length is that of the last row in the pass: the same row would have other bits in a longer chunk.
+    fn mix(&self, weights: &Tensor, values: &Tensor) -> Result<Tensor> {
+        let n_keys = values.size()[1];
+        let at_once = match self.geometry.kind {
+            _ if self.geometry.device != tch::Device::Cpu => n_keys,
+            // Sums of bf16 products are rounded to bf16, so they should be few.
+            Kind::BFloat16 => 512,
+            _ => 128,
+        };
+        let part = |first: i64| {
+            let n = at_once.min(n_keys - first);
+            weights.f_narrow(2, first, n)?.f_bmm(&values.f_narrow(1, first, n)?)?.f_to_kind(Kind::Float)
+        };
+        let mut mixed = part(0)?;
+        for first in (at_once..n_keys).step_by(at_once as usize) {
+            let _ = mixed.f_add_(&part(first)?)?;
+        }
+        Ok(mixed.f_to_kind(self.geometry.kind)?)
     }
 }
 
@@ -202,15 +226,30 @@ impl SequenceStep {
     fn new(sequence: &SequenceRows, geometry: &Geometry) -> Result<Self> {
         let options = (Kind::Int64, geometry.device);
         let (n_rows, n_keys) = (sequence.rows.len() as i64, (sequence.blocks.len() * BLOCK_TOKENS) as i64);
+        let n_padded = n_rows + missing_rows(n_rows);
         let keys = Tensor::f_arange(n_keys, options)?; // [keys]
-        let rows = Tensor::f_arange(n_rows, options)?.f_add_scalar(sequence.start as i64)?.f_view([n_rows, 1, 1])?;
+        let positions = Tensor::f_arange(n_padded, options)?.f_add_scalar(sequence.start as i64)?;
+        let rows = positions.f_view([n_padded, 1, 1])?;
         Ok(Self {
             first_row: sequence.rows.start as i64,
             n_rows,
+            n_padded,
             blocks: indices(&sequence.blocks, geometry)?,
-            hidden: keys.f_gt_tensor(&rows)?.f_unsqueeze(0)?, // [1, rows, 1, keys]
+            hidden: keys.f_gt_tensor(&rows)?.f_unsqueeze(0)?, // [1, n_padded, 1, keys]
         })
     }
+}
+
+/// `x` with as many rows of zeros behind it as make a multiple of [`ROW_GROUP`].
+fn padded(x: &Tensor) -> Result<Tensor> {
+    match missing_rows(x.size()[0]) {
+        0 => Ok(x.shallow_clone()),
+        missing => Ok(x.f_constant_pad_nd([0, 0, 0, missing])?),
+    }
+}
+
+fn missing_rows(n_rows: i64) -> i64 {
+    (-n_rows).rem_euclid(ROW_GROUP)
 }
 
 /// `x / rms(x) * weight` over the last dimension, f32.
