@@ -27,17 +27,30 @@ pub fn choose(shaped: &Shaped, noise: &SharedNoise, position: u64) -> TokenId {
     }
 }
 
+/// What target and draft share without talking: whoever holds a law can choose from it, and similar laws choose alike.
+/// The noise of a request serves it; a proof takes every branch and keeps its exact probability.
+pub trait SharedChoice<Target> {
+    /// The token that a law chooses at a position: the same one however often it is asked.
+    fn choose(&mut self, position: u64, law: &Target) -> TokenId;
+}
+
+impl SharedChoice<Shaped> for &SharedNoise {
+    fn choose(&mut self, position: u64, law: &Shaped) -> TokenId {
+        choose(law, self, position)
+    }
+}
+
 /// Accepts exactly the tokens that the target chooses itself.
 #[derive(Clone, Copy)]
-pub struct DraftInvariant<'a>(pub &'a SharedNoise);
+pub struct DraftInvariant<C>(pub C);
 
-impl<Draft> Judge<Shaped, Draft> for DraftInvariant<'_> {
-    fn judge(&mut self, position: u64, proposed: TokenId, _draft: &Draft, target: &Shaped) -> Verdict {
-        let chosen = choose(target, self.0, position);
+impl<Target, Draft, C: SharedChoice<Target>> Judge<Target, Draft> for DraftInvariant<C> {
+    fn judge(&mut self, position: u64, proposed: TokenId, _draft: &Draft, target: &Target) -> Verdict {
+        let chosen = self.0.choose(position, target);
         if chosen == proposed { Verdict::Accepted } else { Verdict::Corrected(chosen) }
     }
 
-    fn choose(&mut self, position: u64, target: &Shaped) -> TokenId {
-        choose(target, self.0, position)
+    fn choose(&mut self, position: u64, target: &Target) -> TokenId {
+        self.0.choose(position, target)
     }
 }

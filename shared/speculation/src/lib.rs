@@ -32,6 +32,7 @@
 //! | [`random`] | numbers keyed by seed, position and purpose |
 //! | [`law`] | distributions as the rule sees them, in any number type, so that tests prove it with fractions |
 //! | [`draft_length`] | what a proposal of some length is worth |
+//! | [`honesty`] | whether tokens really are drawn from the reported q, tested while serving |
 //!
 //! # Words
 //!
@@ -94,6 +95,7 @@ pub mod accept;
 pub mod coupled;
 pub mod distribution;
 pub mod draft_length;
+pub mod honesty;
 mod lanes;
 pub mod law;
 pub mod propose;

@@ -77,6 +77,8 @@ pub enum Purpose {
     Accept,
     /// The token that the target itself chooses at a position: corrected, bonus or plain.
     Choose,
+    /// Where within its probability a draft token is taken to fall: [`crate::honesty`]. Decides about nothing.
+    Rank,
 }
 
 /// The verifier's numbers.
@@ -96,6 +98,7 @@ impl VerifyRandom {
         let stream_id = match purpose {
             Purpose::Accept => 0,
             Purpose::Choose => 1,
+            Purpose::Rank => 2,
         };
         uniform(bits(self.key, stream_id, position))
     }

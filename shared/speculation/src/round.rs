@@ -11,7 +11,7 @@
 use crate::TokenId;
 use crate::accept::{Judge, Standard, Verdict};
 use crate::coupled::DraftInvariant;
-use crate::distribution::Proposal;
+use crate::distribution::{DraftDistribution, Proposal};
 use crate::propose::Rule;
 use crate::random::VerifyRandomness;
 use crate::transform::Shaped;
@@ -50,6 +50,7 @@ pub struct RoundOutcome {
 }
 
 /// What a round is about.
+#[derive(Clone, Copy)]
 pub struct RoundInput<'a> {
     /// What the draft proposes after the committed prefix, if anything.
     pub proposal: Option<&'a Proposal>,
@@ -74,10 +75,7 @@ pub fn decide<E>(
     input: RoundInput<'_>,
     target_row: impl FnMut(usize, &[TokenId]) -> Result<Shaped, E>,
 ) -> Result<RoundOutcome, E> {
-    let (tokens, distributions) =
-        input.proposal.map_or((&[][..], &[][..]), |proposal| (proposal.tokens(), proposal.distributions()));
-    let round =
-        Round { tokens, distributions, base_length: input.base_length, is_end: input.is_end, budget: input.budget };
+    let round = Round::of(&input);
     match input.rule {
         Rule::Standard => round.decide(&mut Standard(&input.randomness.numbers), target_row),
         Rule::DraftInvariant => round.decide(&mut DraftInvariant(&input.randomness.noise), target_row),
@@ -96,6 +94,16 @@ pub struct Round<'a, Draft> {
     pub is_end: &'a dyn Fn(TokenId) -> bool,
     /// See [`RoundInput::budget`].
     pub budget: usize,
+}
+
+impl<'a> Round<'a, DraftDistribution> {
+    /// What is left of an input when its rule and its randomness are taken away.
+    pub fn of(input: &RoundInput<'a>) -> Self {
+        let (tokens, distributions) =
+            input.proposal.map_or((&[][..], &[][..]), |proposal| (proposal.tokens(), proposal.distributions()));
+        let &RoundInput { base_length, is_end, budget, .. } = input;
+        Self { tokens, distributions, base_length, is_end, budget }
+    }
 }
 
 impl<Draft> Round<'_, Draft> {
@@ -141,6 +149,13 @@ impl<Draft> Round<'_, Draft> {
 }
 
 impl RoundOutcome {
+    /// Forgets all but the first `n` tokens, as if the sequence had ended there.
+    pub fn truncate(&mut self, n: usize) {
+        self.committed.truncate(n);
+        self.n_tested = self.n_tested.min(n);
+        self.n_accepted = self.n_accepted.min(n);
+    }
+
     fn commit(&mut self, token: TokenId, origin: Origin) {
         self.committed.push(CommittedToken { token, origin });
     }

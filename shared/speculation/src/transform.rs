@@ -14,10 +14,12 @@ mod adjust;
 mod counts;
 mod cut;
 mod params;
+mod raw;
 mod shaped;
 
 pub use counts::TokenCounts;
 pub use params::{Invalid, InvalidField, SamplingParams};
+pub use raw::RawLogprobs;
 pub use shaped::{Shaped, ShapedWeights};
 
 use crate::{TokenId, lanes};
@@ -128,12 +130,16 @@ impl<'a> Vocabulary<'a> {
 
     /// The entries of a row that speak for ids of the vocabulary.
     fn rows(self, logits: &mut [f32], n_vocab: usize) -> Result<&mut [f32], Error> {
-        let n_logits = logits.len();
-        let wanted = match self {
+        let (n_logits, n_ids) = (logits.len(), self.n_rows(logits.len(), n_vocab));
+        logits.get_mut(..n_ids).ok_or(Error::RowTooShort { n_logits, n_ids })
+    }
+
+    /// How many entries of a row speak for ids of the vocabulary.
+    fn n_rows(self, n_logits: usize, n_vocab: usize) -> usize {
+        match self {
             Self::Full => n_vocab.min(n_logits),
             Self::Reduced(ids) => ids.len(),
-        };
-        logits.get_mut(..wanted).ok_or(Error::RowTooShort { n_logits, n_ids: wanted })
+        }
     }
 }
 

@@ -38,6 +38,14 @@ impl Proposal {
         &self.distributions
     }
 
+    /// Takes the tokens as they are and believes nothing of what is said about their draws: each becomes a point mass.
+    ///
+    /// Then a token x passes with probability p(x), and what follows a rejection is drawn from p without x. Together that
+    /// is p for **any** token, however it was chosen, as long as who chose it did not know the accept test's number.
+    pub fn disbelieve(&mut self) {
+        self.distributions = self.tokens.iter().map(|token| DraftDistribution::Point(*token)).collect();
+    }
+
     /// Number of proposed tokens.
     pub fn len(&self) -> usize {
         self.tokens.len()

@@ -31,6 +31,7 @@ fn every_purpose_position_and_seed_has_a_number_of_its_own() {
         for position in 0..50 {
             assert!(seen.insert(verify(seed).uniform(position, Purpose::Accept).to_bits()));
             assert!(seen.insert(verify(seed).uniform(position, Purpose::Choose).to_bits()));
+            assert!(seen.insert(verify(seed).uniform(position, Purpose::Rank).to_bits()));
             assert!(seen.insert(draft(seed).uniform(position).to_bits()));
         }
     }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
-use num_traits::{One, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 use specfleet_speculation::TokenId;
 use specfleet_speculation::accept::Choices;
+use specfleet_speculation::coupled::SharedChoice;
 use specfleet_speculation::law::Law;
+
+use crate::tickets::Tickets;
 
 pub(crate) type Fraction = BigRational;
 
@@ -25,6 +28,11 @@ impl ExactLaw {
 
     pub(crate) fn probability(&self, token: TokenId) -> Fraction {
         self.weight(token) / self.total()
+    }
+
+    /// The weights of a law that was made from whole ones.
+    fn whole_weights(&self) -> Vec<u32> {
+        self.0.iter().map(|weight| weight.to_integer().to_u32().unwrap()).collect()
     }
 
     /// The likeliest id; the lowest of several.
@@ -56,6 +64,8 @@ pub(crate) struct Branches {
     n_options: Vec<usize>,
     depth: usize,
     probability: Fraction,
+    /// The noise of this path.
+    tickets: Tickets,
 }
 
 impl Branches {
@@ -83,7 +93,7 @@ impl Branches {
 
     /// Moves on to the next path; false when all have been followed.
     fn advance(&mut self) -> bool {
-        (self.depth, self.probability) = (0, Fraction::one());
+        (self.depth, self.probability, self.tickets) = (0, Fraction::one(), Tickets::default());
         while let (Some(option), Some(n_options)) = (self.path.pop(), self.n_options.pop()) {
             if option + 1 < n_options {
                 self.path.push(option + 1);
@@ -106,9 +116,30 @@ impl Choices<Fraction> for &mut Branches {
     }
 }
 
+impl SharedChoice<ExactLaw> for Branches {
+    fn choose(&mut self, position: u64, law: &ExactLaw) -> TokenId {
+        let weights = law.whole_weights();
+        let chosen = self.take(self.tickets.options(position, &weights));
+        self.tickets.learn(position, weights, chosen);
+        chosen
+    }
+}
+
+impl SharedChoice<ExactLaw> for &mut Branches {
+    fn choose(&mut self, position: u64, law: &ExactLaw) -> TokenId {
+        (**self).choose(position, law)
+    }
+}
+
 /// Runs a computation once for every path. Gives the law of its result and the number of paths.
 pub(crate) fn explore<T: Ord>(mut run: impl FnMut(&mut Branches) -> T) -> (ExactOutcomes<T>, usize) {
-    let mut branches = Branches { path: vec![], n_options: vec![], depth: 0, probability: Fraction::one() };
+    let mut branches = Branches {
+        path: vec![],
+        n_options: vec![],
+        depth: 0,
+        probability: Fraction::one(),
+        tickets: Tickets::default(),
+    };
     let mut outcomes = BTreeMap::new();
     let mut n_paths = 0;
     loop {

@@ -158,6 +158,10 @@ fn the_law_is_cut_like_the_client_asked() {
     let pair = Pair { params, ..Pair::new(|_| logits(&[0.4, 0.3, 0.2, 0.1]), draft) };
     let counts = counts(4, |seed| pair.generate(seed).tokens[0]);
     assert_law("top-k 2", &counts, &[4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0]);
+    // Drawn from and reported as [3/7, 4/7, 0, 0]. With q from before the cut everything would pass.
+    let n_accepted: usize = (0..N_SEEDS).map(|seed| pair.generate(seed).rounds[0].n_accepted).sum();
+    let share = n_accepted as f64 / N_SEEDS as f64;
+    assert!((share - 6.0 / 7.0).abs() < 0.0125, "{share}");
 }
 
 /// The same transform at draft, corrected and bonus positions.

@@ -5,10 +5,12 @@ use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
 use specfleet_speculation::TokenId;
 use specfleet_speculation::accept::{Choices, Judge, Residual, Standard, Verdict};
+use specfleet_speculation::coupled::{DraftInvariant, SharedChoice};
 use specfleet_speculation::law::Law;
 
+use crate::case::{Coupled, Method, Production};
+use crate::cases::{always, case, penalised, reversed_draft};
 use crate::enumerate::{Branches, ExactLaw, Fraction};
-use crate::theorem::{Method, Production, always, case, reversed_draft};
 
 type Accept = fn(&mut Branches, TokenId, &ExactLaw, &ExactLaw) -> bool;
 type Replace = fn(&ExactLaw, &ExactLaw) -> ExactLaw;
@@ -26,7 +28,7 @@ struct Parts {
 const RIGHT: Parts = Parts { draft: honest_draft, accept: by_ratio, replace: residual };
 
 impl Method for Parts {
-    fn draft(&self, branches: &mut Branches, law: ExactLaw) -> Option<(TokenId, ExactLaw)> {
+    fn draft(&self, branches: &mut Branches, _position: u64, law: ExactLaw) -> Option<(TokenId, ExactLaw)> {
         (self.draft)(branches, law)
     }
 
@@ -183,9 +185,7 @@ fn rows_that_do_not_see_earlier_draft_tokens_are_caught() {
         }
     }
 
-    // A token that has occurred is less likely.
-    let penalised = |prefix: &[TokenId]| (0..3).map(|token| if prefix.contains(&token) { 1 } else { 4 }).collect();
-    let case = case("penalties", Box::new(penalised), always([1, 1, 1]), &[2], 3);
+    let case = case("penalties", penalised(3), always([1, 1, 1]), &[2], 3);
     assert_eq!(case.outcomes(&Production).0, case.expected());
     assert_ne!(case.outcomes(&Shortsighted).0, case.expected());
 }
@@ -212,20 +212,6 @@ fn dropping_unlikely_draft_tokens_is_caught() {
     // Dropped with probability 0.3, and then p; else accepted 0.1 and 0.2, or the residual.
     let expected = [0.13, 0.26, 0.09 + 0.1, 0.12 + 0.3];
     assert_wrong("unlikely draft tokens dropped", Parts { draft, ..RIGHT }, expected);
-}
-
-/// The honest way to shorten a proposal looks at q before the draw, and is exact.
-#[test]
-fn stopping_before_the_draw_is_exact() {
-    let draft: Draft = |branches, law| {
-        let likeliest = law.probability(law.arg_max());
-        (likeliest > Fraction::new(1.into(), 2.into())).then(|| (branches.draw_from(&law), law))
-    };
-    let target =
-        Box::new(|prefix: &[TokenId]| if prefix.len().is_multiple_of(2) { vec![1, 2, 3] } else { vec![3, 1, 1] });
-    let drafted = Box::new(|prefix: &[TokenId]| if prefix.len() == 1 { vec![1, 1, 1] } else { vec![5, 1, 1] });
-    let case = case("stops before uncertain draws", target, drafted, &[3], 3);
-    assert_eq!(case.outcomes(&Parts { draft, ..RIGHT }).0, case.expected());
 }
 
 /// To end rounds early, the end token was suppressed at draft positions.
@@ -257,4 +243,70 @@ fn suppressing_the_end_at_draft_positions_is_caught() {
     case.end = Some(END as TokenId);
     assert_eq!(case.outcomes(&Production).0, case.expected());
     assert_ne!(case.outcomes(&EndSuppressed).0, case.expected());
+}
+
+/// Where target and draft differ under the shared noise, the target's own choice was replaced by a fresh draw.
+#[test]
+fn a_fresh_draw_beside_shared_noise_is_caught() {
+    struct Afresh;
+    struct AfreshJudge<'b>(&'b mut Branches);
+
+    impl Judge<ExactLaw, ExactLaw> for AfreshJudge<'_> {
+        fn judge(&mut self, position: u64, proposed: TokenId, _: &ExactLaw, target: &ExactLaw) -> Verdict {
+            match self.0.choose(position, target) == proposed {
+                true => Verdict::Accepted,
+                false => Verdict::Corrected(self.0.draw_from(target)),
+            }
+        }
+
+        fn choose(&mut self, position: u64, target: &ExactLaw) -> TokenId {
+            self.0.choose(position, target)
+        }
+    }
+
+    impl Method for Afresh {
+        fn draft(&self, branches: &mut Branches, position: u64, law: ExactLaw) -> Option<(TokenId, ExactLaw)> {
+            Coupled.draft(branches, position, law)
+        }
+
+        fn judge<'b>(&self, branches: &'b mut Branches) -> Box<dyn Judge<ExactLaw, ExactLaw> + 'b> {
+            Box::new(AfreshJudge(branches))
+        }
+    }
+
+    let case = reversed_draft(&[2], 2);
+    assert_eq!(case.outcomes(&Coupled).0, case.expected());
+    assert_ne!(case.outcomes(&Afresh).0, case.expected());
+}
+
+/// Each token alone has the right law, but neighbours are not independent.
+#[test]
+fn one_noise_for_all_positions_is_caught() {
+    struct OneNoise;
+    struct OneNoiseJudge<'b>(&'b mut Branches);
+
+    impl Judge<ExactLaw, ExactLaw> for OneNoiseJudge<'_> {
+        fn judge(&mut self, _: u64, proposed: TokenId, draft: &ExactLaw, target: &ExactLaw) -> Verdict {
+            DraftInvariant(&mut *self.0).judge(0, proposed, draft, target)
+        }
+
+        fn choose(&mut self, _: u64, target: &ExactLaw) -> TokenId {
+            self.0.choose(0, target)
+        }
+    }
+
+    impl Method for OneNoise {
+        fn draft(&self, branches: &mut Branches, _: u64, law: ExactLaw) -> Option<(TokenId, ExactLaw)> {
+            Coupled.draft(branches, 0, law)
+        }
+
+        fn judge<'b>(&self, branches: &'b mut Branches) -> Box<dyn Judge<ExactLaw, ExactLaw> + 'b> {
+            Box::new(OneNoiseJudge(branches))
+        }
+    }
+
+    let single = reversed_draft(&[1], 1);
+    assert_eq!(single.outcomes(&OneNoise).0, single.expected());
+    let several = reversed_draft(&[2], 2);
+    assert_ne!(several.outcomes(&OneNoise).0, several.expected());
 }
