@@ -9,6 +9,8 @@ const HASH_DIGITS: usize = 64;
 /// Texts of an identity go into logs and tables; nobody needs longer ones.
 const MAX_TEXT_BYTES: usize = 1024;
 const DIGEST_BYTES: usize = 4;
+/// Published models have up to five.
+const MAX_END_TOKENS: usize = 256;
 
 /// What is wrong with an identity that a peer sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +45,9 @@ pub enum Error {
         /// Ids in the peer's vocabulary.
         size: u32,
     },
+    /// More ids that end a generation than anybody has, and each of them would go into every message about the peer.
+    #[error("the peer has {0} end token ids, must have at most {MAX_END_TOKENS}")]
+    TooManyEndTokens(usize),
     /// Ids that end a generation must ascend.
     #[error("the peer's end token ids do not ascend")]
     EndTokens,
@@ -117,6 +122,9 @@ fn vocabulary_from_wire(wire: v1::Vocabulary) -> Result<VocabularyFingerprint, E
     let complete = digests.len() == wire.size as usize && rest.is_empty();
     if !(complete || wire.token_digests.is_empty()) {
         return Err(Error::TokenDigests { length: wire.token_digests.len(), size: wire.size });
+    }
+    if wire.end_token_ids.len() > MAX_END_TOKENS {
+        return Err(Error::TooManyEndTokens(wire.end_token_ids.len()));
     }
     if !wire.end_token_ids.is_sorted_by(|before, after| before < after) {
         return Err(Error::EndTokens);

@@ -6,8 +6,9 @@
 //! - [`Telemetry`]: logs, traces and metrics, started once in `main` and flushed at the end. [`Metrics`] alone for tests.
 //! - [`propagation`]: one trace over both services.
 //! - [`Readiness`] and [`Shutdown`]: what a process is ready for, and how it ends; [`load::load`] can be ended too.
-//! - [`GrpcServer`]: a gRPC server with health, reflection, deadlines and drain; [`MetricsPage`]: the port for probes and
-//!   scrapers.
+//!   [`Progress`] is how a thread that hangs is noticed.
+//! - [`GrpcServer`]: a gRPC server with health, reflection, deadlines and drain; [`Drain`]: the last of these, for servers
+//!   that speak something else; [`MetricsPage`]: the port for probes and scrapers.
 //! - [`identity`]: who serves, on the wire.
 //! - [`openmp`] and [`with_causes`]: the first and the last thing that a `main` does.
 //!
@@ -26,8 +27,8 @@ pub mod telemetry;
 
 pub use args::{ListenArgs, ModelArgs, TelemetryArgs};
 pub use causes::with_causes;
-pub use lifecycle::{Readiness, Shutdown, load};
+pub use lifecycle::{Progress, Readiness, Shutdown, load};
 pub use metrics_page::MetricsPage;
 pub use problems::Problems;
-pub use serve::{Deadline, GrpcServer, bind};
+pub use serve::{Deadline, Drain, GrpcServer, bind};
 pub use telemetry::{Metrics, Telemetry};

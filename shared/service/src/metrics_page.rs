@@ -11,10 +11,10 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::{Metrics, Readiness};
+use crate::{Metrics, Readiness, lifecycle::State as Lifecycle};
 
 /// `/metrics` for Prometheus, `/health` for liveness (this process answers), `/ready` for readiness (it wants
-/// requests).
+/// requests; if not, the body says why).
 #[derive(Clone, Debug)]
 pub struct MetricsPage {
     metrics: Metrics,
@@ -40,7 +40,8 @@ impl MetricsPage {
         axum::serve(listener, self.router()).with_graceful_shutdown(until).await
     }
 
-    fn router(self) -> Router {
+    /// The same routes, for a server that has others too.
+    pub fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))
             .route("/health", get(async || "alive\n"))
@@ -57,11 +58,9 @@ async fn metrics(State(page): State<MetricsPage>) -> impl IntoResponse {
 }
 
 async fn ready(State(page): State<MetricsPage>) -> impl IntoResponse {
-    if page.readiness.is_ready() {
-        (StatusCode::OK, "ready\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
-    }
+    let state = page.readiness.state();
+    let status = if state == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, format!("{}\n", state.as_str()))
 }
 
 #[cfg(test)]

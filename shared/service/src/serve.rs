@@ -31,7 +31,6 @@ use tonic::{
 };
 use tower::Service;
 
-use drain::Drain;
 use lifetime::LifetimeLayer;
 
 use crate::{Metrics, Readiness, Shutdown, propagation::ServerLayer};
@@ -41,6 +40,7 @@ mod health;
 mod lifetime;
 mod timeout;
 
+pub use drain::Drain;
 pub use timeout::Deadline;
 
 /// Silence after which a peer is asked for a sign of life, so that the memory of a vanished one is freed soon.

@@ -20,6 +20,7 @@ mod resource;
 pub(crate) mod traces;
 
 pub use metrics::{Metrics, SECONDS_BUCKETS};
+pub use traces::layer as span_layer;
 
 /// How long the last spans and metrics may take to reach their collector. A collector that is gone must not hold up a
 /// restart.

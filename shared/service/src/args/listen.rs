@@ -7,7 +7,10 @@ use clap::Args;
 
 use crate::Problems;
 
-/// Where a service listens, and how it leaves. The type's numbers are the service's default ports.
+/// Any step could take so long.
+const SHORTEST_STALL: Duration = Duration::from_secs(1);
+
+/// Where a service listens, when it counts as stuck, and how it leaves. The type's numbers are the service's default ports.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Listening")]
 pub struct ListenArgs<const GRPC_PORT: u16, const METRICS_PORT: u16> {
@@ -26,6 +29,12 @@ pub struct ListenArgs<const GRPC_PORT: u16, const METRICS_PORT: u16> {
     /// once.
     #[arg(long, env = "SPECFLEET_DRAIN_LIMIT", value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub drain_limit: Duration,
+
+    /// How long one step of the engine may take before the service reports that it is not ready, for example 30s. It is
+    /// ready again when the engine moves. More than the longest step: with a large model on a CPU that is a chunk of a
+    /// prompt and can take seconds.
+    #[arg(long, env = "SPECFLEET_STALL_LIMIT", value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub stall_limit: Duration,
 }
 
 impl<const GRPC_PORT: u16, const METRICS_PORT: u16> ListenArgs<GRPC_PORT, METRICS_PORT> {
@@ -45,6 +54,9 @@ impl<const GRPC_PORT: u16, const METRICS_PORT: u16> ListenArgs<GRPC_PORT, METRIC
             self.listen != self.metrics_listen || self.listen.port() == 0,
             || format!("is {}, which is also the address for gRPC", self.metrics_listen),
         );
+        problems.check("--stall-limit", self.stall_limit >= SHORTEST_STALL, || {
+            format!("is {:?}, must be at least {SHORTEST_STALL:?}", self.stall_limit)
+        });
     }
 }
 

@@ -51,6 +51,7 @@ fn all_bad_values_are_reported_together() {
     let command = parse(&[
         "--listen=127.0.0.1:7000",
         "--metrics-listen=127.0.0.1:7000",
+        "--stall-limit=10ms",
         "--model=/no/such/model.gguf",
         "--kv-tokens=0",
         "--log=specfleet=[",
@@ -61,8 +62,8 @@ fn all_bad_values_are_reported_together() {
     command.model.validate(&mut problems);
     command.telemetry.validate(&mut problems);
     let text = problems.finish().unwrap_err().to_string();
-    for flag in ["--metrics-listen", "--model", "--kv-tokens", "--log", "--otlp-endpoint"] {
+    for flag in ["--metrics-listen", "--stall-limit", "--model", "--kv-tokens", "--log", "--otlp-endpoint"] {
         assert!(text.contains(&format!("\n  {flag} ")), "{flag} not in: {text}");
     }
-    assert!(text.starts_with("5 settings cannot be used:"), "{text}");
+    assert!(text.starts_with("6 settings cannot be used:"), "{text}");
 }

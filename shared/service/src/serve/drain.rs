@@ -15,8 +15,10 @@ const LINGER: Duration = Duration::from_millis(200);
 /// How long the last statuses may take to reach their callers.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// The way out of one server: counts its calls, refuses new ones once draining, and ends those that outlast the limit.
+/// Clones share one state.
 #[derive(Clone, Debug)]
-pub(super) struct Drain {
+pub struct Drain {
     readiness: Readiness,
     shutdown: Shutdown,
     calls: TaskTracker,
@@ -24,23 +26,24 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    pub(super) fn new(readiness: Readiness, shutdown: Shutdown) -> Self {
+    /// Of a server that becomes unready, and then leaves, with `shutdown`.
+    pub fn new(readiness: Readiness, shutdown: Shutdown) -> Self {
         Self { readiness, shutdown, calls: TaskTracker::new(), cut: CancellationToken::new() }
     }
 
     /// Admits a call, which runs until the token is dropped; `None` once draining.
-    pub(super) fn enter(&self) -> Option<TaskTrackerToken> {
+    pub fn enter(&self) -> Option<TaskTrackerToken> {
         let token = self.calls.token();
         (!self.shutdown.is_draining()).then_some(token)
     }
 
     /// Resolves when calls must end now.
-    pub(super) fn cut(&self) -> WaitForCancellationFutureOwned {
+    pub fn cut(&self) -> WaitForCancellationFutureOwned {
         self.cut.clone().cancelled_owned()
     }
 
     /// From the beginning of the shutdown to the moment when nobody needs to be waited for.
-    pub(super) async fn run(&self) {
+    pub async fn run(&self) {
         self.shutdown.draining().await;
         self.readiness.set_draining();
         self.calls.close();

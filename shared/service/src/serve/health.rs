@@ -39,7 +39,7 @@ async fn follow(mut changes: watch::Receiver<State>, reporter: HealthReporter, n
 async fn report(reporter: &HealthReporter, names: &[&str], state: State) {
     let status = match state {
         State::Ready => ServingStatus::Serving,
-        State::Starting | State::Draining => ServingStatus::NotServing,
+        State::Starting | State::Stalled | State::Draining => ServingStatus::NotServing,
     };
     for name in names {
         reporter.set_service_status(name, status).await;

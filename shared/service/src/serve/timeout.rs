@@ -48,6 +48,8 @@ fn parse(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -71,6 +73,19 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text), expected, "{text:?}");
+        }
+    }
+
+    proptest! {
+        /// A header is whatever a caller writes; what is read of it can be added to the present.
+        #[test]
+        fn any_header_is_a_deadline_or_none(text in "[0-9]{0,9}[HMSmun]?|.{0,12}") {
+            let header = http::HeaderValue::from_bytes(text.as_bytes());
+            let headers: HeaderMap = header.into_iter().map(|value| (http::HeaderName::from_static(HEADER), value)).collect();
+            if let Some(deadline) = Deadline::of(&headers) {
+                prop_assert!(deadline.allowed <= Duration::from_secs(99_999_999 * 3600));
+                prop_assert_eq!(Some(deadline.allowed), parse(&text));
+            }
         }
     }
 }

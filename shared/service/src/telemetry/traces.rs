@@ -26,8 +26,9 @@ pub(super) fn provider(resource: Resource, endpoint: Option<&str>) -> Result<Sdk
 }
 
 /// Turns `tracing` spans of level INFO and above into OpenTelemetry spans. Not events: what a log line says, the log
-/// says; what belongs to a span is an attribute of it.
-pub(crate) fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + Send + Sync + use<S>
+/// says; what belongs to a span is an attribute of it. [`Telemetry`](super::Telemetry) installs it; this is for those who
+/// have a subscriber of their own.
+pub fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + Send + Sync + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {

@@ -11,7 +11,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::fake::{self, Session};
-use crate::{propagation::ClientInterceptor, telemetry::traces};
+use crate::{
+    propagation::{self, ClientInterceptor},
+    telemetry::traces,
+};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -95,6 +98,23 @@ async fn without_a_usable_traceparent_a_trace_begins() {
     let span = recorder.server_span().await;
     assert!(span.span_context.is_valid());
     assert_eq!(span.parent_span_id, SpanId::INVALID);
+}
+
+#[test]
+fn a_traceparent_inside_a_message_is_continued_and_nonsense_changes_nothing() {
+    let recorder = Recorder::start();
+    let (stream, round) = (tracing::info_span!("stream"), tracing::info_span!("round"));
+    let id = |span: &tracing::Span| span.context().span().span_context().span_id();
+    let (stream_id, round_id) = (id(&stream), id(&round));
+    let header = propagation::traceparent(&round);
+    for (traceparent, expected) in [(&*header, round_id), ("", stream_id), ("00-nonsense", stream_id)] {
+        let work = tracing::info_span!(parent: &stream, "work");
+        propagation::continue_trace(&work, traceparent);
+        drop(work);
+        let spans = recorder.exporter.get_finished_spans().unwrap();
+        assert_eq!(spans.last().unwrap().parent_span_id, expected, "{traceparent:?}");
+    }
+    assert_eq!(propagation::traceparent(&tracing::Span::none()), "");
 }
 
 #[tokio::test]
