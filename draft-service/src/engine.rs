@@ -17,6 +17,7 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use specfleet_protocol::status::Prefix;
+use specfleet_service::Progress;
 use specfleet_speculation::{
     TokenId,
     distribution::DraftDistribution,
@@ -146,15 +147,20 @@ pub(crate) struct Engine {
 pub(crate) type Ended = oneshot::Receiver<()>;
 
 impl Engine {
-    /// Starts the thread.
-    pub(crate) fn start<D: Drafter>(drafter: D, limits: Limits, metrics: Arc<Metrics>) -> io::Result<(Self, Ended)> {
+    /// Starts the thread, which tells `progress` that it moves.
+    pub(crate) fn start<D: Drafter>(
+        drafter: D,
+        limits: Limits,
+        metrics: Arc<Metrics>,
+        progress: Progress,
+    ) -> io::Result<(Self, Ended)> {
         let (commands, waiting) = crossbeam_channel::bounded(limits.max_sessions.saturating_mul(COMMANDS_PER_SESSION));
         let (closes, closing) = crossbeam_channel::unbounded();
         let (alive, ended) = oneshot::channel();
         thread::Builder::new().name("draft-engine".into()).spawn(move || {
             // Dropped when the thread ends, by return or by panic.
             let _alive: oneshot::Sender<()> = alive;
-            Worker::new(drafter, limits, metrics, Inbox { commands: waiting, closes: closing }).run();
+            Worker::new(drafter, limits, metrics, progress, Inbox { commands: waiting, closes: closing }).run();
         })?;
         Ok((Self { commands, closes }, ended))
     }

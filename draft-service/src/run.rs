@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use opentelemetry::metrics::Meter;
 use specfleet_model::load::load as load_model;
 use specfleet_service::{GrpcServer, Metrics, MetricsPage, Readiness, Shutdown, bind, load::load};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::info;
 
 use crate::{
@@ -37,6 +37,7 @@ pub async fn run(config: Config, shutdown: Shutdown, metrics: &Metrics) -> anyho
     let page = MetricsPage::new(metrics, readiness.clone());
     tokio::spawn(page.serve(page_listener, page_ends.cancelled_owned()));
 
+    let stall_limit = config.listen.stall_limit;
     let meter = metrics.meter();
     let Some(service) = load(&shutdown, move || start(&config, &meter)).await? else { return Ok(()) };
     let service = service?;
@@ -50,6 +51,8 @@ pub async fn run(config: Config, shutdown: Shutdown, metrics: &Metrics) -> anyho
         "ready to draft"
     );
     readiness.set_ready();
+    let watch = service.progress().clone().watch(readiness.clone(), stall_limit);
+    let _watching = AbortOnDropHandle::new(tokio::spawn(watch));
 
     let server = GrpcServer::new(readiness, shutdown, metrics).add_service(service.grpc());
     let mut ended = pin!(service.ended());

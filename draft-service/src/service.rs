@@ -9,7 +9,7 @@ use specfleet_protocol::{
     limits::{self, MessageLimits},
     v1::draft_service_server::DraftServiceServer,
 };
-use specfleet_service::identity;
+use specfleet_service::{Progress, identity};
 use specfleet_speculation::propose::Support;
 
 use crate::{
@@ -111,6 +111,7 @@ pub struct Service {
     shared: Arc<Shared>,
     identity: Identity,
     message_limits: MessageLimits,
+    progress: Progress,
     ended: Ended,
 }
 
@@ -161,7 +162,8 @@ impl Service {
         identity.context_length = u32::try_from(limit).unwrap_or(u32::MAX);
         let metrics = Arc::new(Metrics::new(meter));
         let limits = Limits { max_sessions: options.max_sessions.get(), max_draft_length };
-        let (engine, ended) = Engine::start(drafter, limits, metrics.clone())?;
+        let progress = Progress::new();
+        let (engine, ended) = Engine::start(drafter, limits, metrics.clone(), progress.clone())?;
         let shared = Arc::new(Shared {
             engine,
             identity: identity::to_wire(&identity, true),
@@ -169,7 +171,7 @@ impl Service {
             support: options.support,
             metrics,
         });
-        Ok(Self { shared, identity, message_limits, ended })
+        Ok(Self { shared, identity, message_limits, progress, ended })
     }
 
     /// What it runs.
@@ -182,6 +184,11 @@ impl Service {
         DraftServiceServer::new(Grpc::new(self.shared.clone()))
             .max_decoding_message_size(self.message_limits.request_bytes)
             .max_encoding_message_size(self.message_limits.proposal_bytes)
+    }
+
+    /// Whether the engine moves, for [`Progress::watch`].
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// Resolves when the engine has ended: after the last session and the last clone of [`Service::grpc`] are gone, or

@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
+use specfleet_service::Progress;
 use specfleet_speculation::TokenId;
 use tokio::sync::oneshot;
 use tracing::{Span, debug, warn};
@@ -23,19 +24,21 @@ pub(crate) struct Worker<D: Drafter> {
     limits: Limits,
     inbox: Inbox,
     metrics: Arc<Metrics>,
+    progress: Progress,
     next_session: SessionId,
     /// Counts uses of sessions, to know the least recent one.
     uses: u64,
 }
 
 impl<D: Drafter> Worker<D> {
-    pub(crate) fn new(drafter: D, limits: Limits, metrics: Arc<Metrics>, inbox: Inbox) -> Self {
-        Self { drafter, sessions: BTreeMap::new(), limits, inbox, metrics, next_session: 0, uses: 0 }
+    pub(crate) fn new(drafter: D, limits: Limits, metrics: Arc<Metrics>, progress: Progress, inbox: Inbox) -> Self {
+        Self { drafter, sessions: BTreeMap::new(), limits, inbox, metrics, progress, next_session: 0, uses: 0 }
     }
 
     /// Works until every handle is gone.
     pub(crate) fn run(mut self) {
         while self.has_work() || self.wait() {
+            self.progress.turn();
             self.take_what_waits();
             self.drop_what_is_late();
             self.step();
@@ -51,6 +54,7 @@ impl<D: Drafter> Worker<D> {
 
     /// Blocks until something arrives; false when nothing can any more.
     fn wait(&mut self) -> bool {
+        self.progress.rest();
         crossbeam_channel::select! {
             recv(self.inbox.closes) -> close => close.map(|id| self.close(id)).is_ok(),
             recv(self.inbox.commands) -> command => command.map(|command| self.handle(command)).is_ok(),

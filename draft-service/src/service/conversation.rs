@@ -15,6 +15,7 @@ use specfleet_protocol::{
     status::{Prefix, invalid_argument},
     v1::{self, DraftRequest, DraftResponse, draft_request, draft_response},
 };
+use specfleet_service::propagation;
 use tonic::{Status, Streaming};
 use tracing::{Instrument, Span, field::Empty, info_span};
 
@@ -128,6 +129,8 @@ impl Conversation {
             specfleet.queue_micros = Empty,
             specfleet.compute_micros = Empty,
         );
+        // What is done for a round belongs under it, and not under the stream that outlives it.
+        propagation::continue_trace(&span, &advance.traceparent);
         let checked = Advance {
             committed: advance.committed,
             base: Prefix { length: advance.base_length, digest: advance.base_digest },

@@ -208,6 +208,7 @@ impl Session {
             base_digest: self.digest.value(),
             draft_length,
             time_budget_micros: 0,
+            traceparent: String::new(),
         }
     }
 
