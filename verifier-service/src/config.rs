@@ -1,13 +1,16 @@
 //! Everything that can be set, each as a flag and as an environment variable.
 
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use clap::Parser;
 use specfleet_model::checkpoint::GenerationDefaults;
 use specfleet_protocol::channel::{self, ChannelOptions};
 use specfleet_service::{ListenArgs, ModelArgs, Problems, TelemetryArgs, problems};
 
-use crate::Options;
+use crate::{Options, UntrustedDraft};
 
 /// More draft tokens a round than this never paid for anybody: acceptance falls with every position.
 const DRAFT_LENGTH_CEILING: usize = 64;
@@ -35,6 +38,10 @@ pub struct Config {
     /// Ports.
     #[command(flatten)]
     pub listen: ListenArgs<50051, 9464>,
+
+    /// The port for HTTP.
+    #[command(flatten)]
+    pub http: HttpArgs,
 
     /// Logs, traces, metrics.
     #[command(flatten)]
@@ -64,6 +71,23 @@ pub struct DraftArgs {
     #[arg(long, env = "SPECFLEET_DRAFT_WAIT", value_name = "TIME", default_value = "30ms",
         value_parser = humantime::parse_duration)]
     pub draft_wait: Duration,
+
+    /// A draft version whose reports are not believed: its id, or the first 8 or more digits of it, or `all`; may be given
+    /// several times or separated by commas. The verifier judges its tokens as point masses, which is exact however they
+    /// were chosen and accepts fewer of them. Other versions are believed and audited while they serve; one that the audit
+    /// refutes is treated in the same way until the verifier restarts, see `specctl drafts`.
+    #[arg(long = "untrusted-draft", env = "SPECFLEET_UNTRUSTED_DRAFTS", value_name = "VERSION", value_delimiter = ',')]
+    pub untrusted: Vec<UntrustedDraft>,
+}
+
+/// Where HTTP is served.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Listening")]
+pub struct HttpArgs {
+    /// Address for HTTP: the API of OpenAI's clients. Loopback by default, because calls are neither encrypted nor
+    /// authenticated; 0.0.0.0:PORT serves the network.
+    #[arg(long, env = Self::LISTEN_ENV, value_name = "IP:PORT", default_value_t = (Ipv4Addr::LOCALHOST, 8000).into())]
+    pub http_listen: SocketAddr,
 }
 
 /// How much runs at a time.
@@ -121,6 +145,7 @@ impl Config {
         self.engine.validate(self.drafts.max_draft_length, &mut problems);
         self.sampling.validate(&mut problems);
         self.listen.validate(&mut problems);
+        self.http.validate(&self.listen, &mut problems);
         self.telemetry.validate(&mut problems);
         problems.finish()
     }
@@ -135,6 +160,7 @@ impl Config {
             draft_length: self.drafts.draft_length,
             max_draft_length: self.drafts.max_draft_length,
             draft_wait: self.drafts.draft_wait,
+            untrusted_drafts: self.drafts.untrusted.clone(),
         }
     }
 }
@@ -153,6 +179,26 @@ impl DraftArgs {
         problems.check("--draft-length", length <= most, || {
             format!("is {length}, must be at most the {most} of --max-draft-length")
         });
+    }
+}
+
+impl HttpArgs {
+    /// Flag of [`http_listen`](Self::http_listen), for error texts.
+    pub const LISTEN_FLAG: &'static str = "--http-listen";
+    /// Environment variable of [`http_listen`](Self::http_listen).
+    pub const LISTEN_ENV: &'static str = "SPECFLEET_HTTP_LISTEN";
+
+    fn validate<const GRPC: u16, const METRICS: u16>(
+        &self,
+        listen: &ListenArgs<GRPC, METRICS>,
+        problems: &mut Problems,
+    ) {
+        let address = self.http_listen;
+        for (taken, what) in [(listen.listen, "gRPC"), (listen.metrics_listen, "metrics")] {
+            problems.check(Self::LISTEN_FLAG, address != taken || address.port() == 0, || {
+                format!("is {address}, which is also the address for {what}")
+            });
+        }
     }
 }
 
@@ -204,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn untrusted_drafts_are_versions_or_all() {
+        let config = parse(&["--untrusted-draft", "0123abcd,4567abcd", "--untrusted-draft", "all"]);
+        let version = |id: &str| UntrustedDraft::Version(id.to_owned());
+        assert_eq!(config.options().untrusted_drafts, [version("0123abcd"), version("4567abcd"), UntrustedDraft::All]);
+        let error = Config::try_parse_from(["verifier-service", "--untrusted-draft", "small-draft"]).unwrap_err();
+        assert!(error.to_string().contains("version id"), "{error}");
+    }
+
+    #[test]
     fn every_bad_setting_is_reported() {
         let bad = [
             ("--draft", "https://a:1"),
@@ -212,6 +267,7 @@ mod tests {
             ("--step-tokens", "8"),
             ("--default-temperature", "nan"),
             ("--default-top-p", "0"),
+            ("--http-listen", "127.0.0.1:50051"),
         ];
         let config = parse(&bad.map(|(flag, value)| [flag, value]).concat());
         let text = config.validate().unwrap_err().to_string();

@@ -5,6 +5,7 @@
 //! - [`policy`] decides which of them a request is bound to.
 //! - [`session`](Session) is one stream to one draft about one sequence. It runs on the async side and turns what the
 //!   draft says into [`DraftEvent`]s for the engine, checked as far as that is possible without the engine's state.
+//! - [`trust`] says how far each version is believed, and why.
 //!
 //! What is left to the engine is the one question only it can answer: is the proposal about the prefix that is committed
 //! *now*?
@@ -20,10 +21,13 @@ mod keeper;
 mod policy;
 mod pool;
 mod session;
+mod trust;
 
 pub(crate) use draft::Draft;
 pub(crate) use pool::{Opening, Pool, Target};
 pub(crate) use session::{Ask, Session};
+pub use trust::{NotAVersion, UntrustedDraft};
+pub(crate) use trust::{Standing, Version};
 
 /// Why a round had no proposal, or a proposal was not used. The words of `SpeculationReport` and of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

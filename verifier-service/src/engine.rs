@@ -10,7 +10,7 @@
 //! - [`scheduler`] says who gets rows in a step,
 //! - [`waiting`] whether to wait for drafts first,
 //! - [`admission`] who may hold KV memory, [`endings`] how requests leave,
-//! - [`step`] runs the pass and decides,
+//! - [`step`] runs the pass and decides, [`deciding`] by which rule, [`scoring`] says how likely tokens were,
 //! - [`sequence`] and [`speculation`] hold the state of one request and of its drafting.
 //!
 //! **Plain decoding is not a mode.** It is a round without a proposal, in the same step as all others.
@@ -24,6 +24,7 @@ use std::{
 
 use crossbeam_channel::Receiver;
 use specfleet_model::{batch::LanguageModel, tokenizer::Tokenizer};
+use specfleet_service::Progress;
 
 use crate::{
     drafting::{DraftEvent, DraftEventKind, Listener, PlainReason, Pool},
@@ -32,9 +33,11 @@ use crate::{
 };
 
 mod admission;
+mod deciding;
 mod endings;
 mod handle;
 mod scheduler;
+mod scoring;
 mod sequence;
 mod speculation;
 mod step;
@@ -44,7 +47,10 @@ use handle::{Command, Submission};
 use sequence::Sequence;
 use waiting::{PassCost, Patience, Verdict};
 
-pub(crate) use handle::{Handle, Options, spawn};
+pub(crate) use deciding::Decider;
+#[cfg(feature = "controls")]
+pub(crate) use deciding::TargetRows;
+pub(crate) use handle::{Handle, Options, Permit, spawn};
 
 /// How long the engine sleeps at most while it waits for proposals: within this it notices a client that left or a
 /// deadline that passed.
@@ -58,6 +64,8 @@ struct Engine {
     pool: Arc<Pool>,
     listener: Listener,
     metrics: Arc<Metrics>,
+    decider: Decider,
+    progress: Progress,
     commands: Receiver<Command>,
     /// In order of arrival.
     queue: VecDeque<Sequence>,
@@ -79,6 +87,7 @@ impl Engine {
 
     /// One turn of the loop; breaks when the engine is told to stop.
     fn turn(&mut self) -> ControlFlow<()> {
+        self.progress.turn();
         while let Ok(command) = self.commands.try_recv() {
             self.obey(command)?;
         }
@@ -97,6 +106,7 @@ impl Engine {
             Verdict::WaitUntil(until) => self.commands.recv_deadline(until.min(now + LONGEST_NAP)).ok(),
             Verdict::Idle => {
                 self.record_load();
+                self.progress.rest();
                 Some(self.commands.recv().unwrap_or(Command::Stop))
             }
         };
@@ -107,13 +117,22 @@ impl Engine {
         match command {
             Command::Stop => return ControlFlow::Break(()),
             Command::Draft(event) => self.hear(event),
-            Command::Generate(submission) => {
-                let Submission { request, output, permit, span } = *submission;
-                self.queue.push_back(Sequence::new(self.next_id, request, output, permit, span));
-                self.next_id += 1;
-            }
+            Command::Generate(submission) => self.enqueue(*submission),
         }
         ControlFlow::Continue(())
+    }
+
+    /// The first continuation of a prompt goes into the queue and takes the others with it: see [`admission`].
+    fn enqueue(&mut self, Submission { request, choices }: Submission) {
+        let mut sequences = choices.into_iter().map(|choice| {
+            let id = self.next_id;
+            self.next_id += 1;
+            Sequence::new(id, request.clone(), choice)
+        });
+        if let Some(mut first) = sequences.next() {
+            first.followers = sequences.collect();
+            self.queue.push_back(first);
+        }
     }
 
     fn hear(&mut self, event: DraftEvent) {
@@ -131,10 +150,11 @@ impl Engine {
     }
 
     fn record_load(&mut self) {
+        let n_followers: usize = self.queue.iter().chain(&self.running).map(|sequence| sequence.followers.len()).sum();
         let kv = self.model.kv();
         self.metrics.load(Load {
             n_running: self.running.len(),
-            n_waiting: self.queue.len(),
+            n_waiting: self.queue.len() + n_followers,
             n_kv_blocks_used: kv.n_blocks() - kv.n_available(),
             n_kv_blocks: kv.n_blocks(),
         });

@@ -16,7 +16,7 @@ use specfleet_protocol::status::{self, Reason, Refusal};
 use tonic::Status;
 
 /// When a refused client should try again: about the time in which one of many running requests ends.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request ended without its last token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,8 +38,10 @@ pub enum Error {
         /// The version asked for.
         pin: String,
     },
-    /// As many requests run and wait as may.
-    #[error("{n_requests} requests are running or waiting, which is all that may; try again later")]
+    /// With this request more would run and wait than may.
+    #[error(
+        "no room: {n_requests} requests may run or wait at a time, each continuation of a prompt counted; try again later"
+    )]
     Overloaded {
         /// The limit.
         n_requests: usize,

@@ -22,6 +22,8 @@
 
 mod api;
 pub mod config;
+#[cfg(feature = "controls")]
+pub mod controls;
 mod drafting;
 mod engine;
 pub mod error;
@@ -33,7 +35,11 @@ mod service;
 pub mod telemetry;
 mod wire;
 
-pub use api::grpc::{GenerationStream, Grpc};
+pub use api::{
+    grpc::{GenerationStream, Grpc},
+    openai::Http,
+};
 pub use config::Config;
+pub use drafting::{NotAVersion, UntrustedDraft};
 pub use run::run;
 pub use service::{Error, Options, Service};

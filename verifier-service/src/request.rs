@@ -7,6 +7,7 @@
 //! |---|---|
 //! | a sampling parameter | the checkpoint's generation config, else the value that changes nothing (temperature 1) |
 //! | `max_tokens` | what the context has room for; a larger number is cut to that |
+//! | `n` | one continuation |
 //! | `seed` | random, and so is the text |
 //! | `speculation.rule` | draft-invariant with a seed, so that the seed alone fixes the text; standard without |
 //! | `speculation.max_draft_length`, `max_wait_micros` | the server's settings |
@@ -14,13 +15,16 @@
 //! `sampling.end_token_ids` of the request are banned together with the model's end tokens and the request's stop tokens
 //! while `min_tokens` lasts.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use specfleet_speculation::{TokenId, propose::Rule, random::RequestSeed, transform::Transforms};
 
 mod rules;
 
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Frame, MAX_CHOICES, Rules};
 
 /// A request that can be served.
 #[derive(Debug)]
@@ -33,11 +37,32 @@ pub(crate) struct Request {
     pub(crate) max_tokens: usize,
     /// Tokens after which the request is finished.
     pub(crate) end_tokens: Vec<TokenId>,
+    /// Texts before which the text ends, none of them empty.
+    pub(crate) stops: Arc<[String]>,
+    /// How many of the likeliest tokens are wanted beside each token, if log-probabilities are wanted at all.
+    pub(crate) n_top_logprobs: Option<usize>,
+    /// Whether the prompt's tokens are to be scored too.
+    pub(crate) prompt_logprobs: bool,
+    /// Continuations of the prompt; at least 1.
+    pub(crate) n_choices: u32,
     pub(crate) seed: RequestSeed,
+    /// Nobody chose the seed, so no draft of it can be seen again: what it shows of a draft is evidence.
+    pub(crate) is_unrepeatable: bool,
     pub(crate) rule: Rule,
     pub(crate) drafting: Drafting,
     pub(crate) arrived: Instant,
     pub(crate) deadline: Option<Deadline>,
+}
+
+impl Request {
+    /// The seed of one continuation. The first one has the request's own, so that it is what a request for a single one
+    /// gives; from it the others are derived, one-way, so that they are independent of it and of each other.
+    pub(crate) fn seed_of(&self, choice_index: u32) -> RequestSeed {
+        match choice_index {
+            0 => self.seed.clone(),
+            index => self.seed.child(index),
+        }
+    }
 }
 
 /// How a request wants to be drafted for.

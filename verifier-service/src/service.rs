@@ -1,4 +1,4 @@
-//! A verifying engine and its gRPC face, without a port: what [`run`](crate::run()) serves over TCP and tests serve in
+//! A verifying engine and its faces, without a port: what [`run`](crate::run()) serves over TCP and tests serve in
 //! memory.
 
 use std::{io, sync::Arc, time::Duration};
@@ -14,15 +14,15 @@ use specfleet_protocol::{
     limits::{self, MessageLimits},
     v1::{self, verifier_service_server::VerifierServiceServer},
 };
-use specfleet_service::identity;
+use specfleet_service::{Progress, identity};
 use tonic::transport::Channel;
 
 use crate::{
     api::grpc::Grpc,
-    drafting::{Pool, Target},
-    engine::{self, Handle},
-    request::Rules,
-    telemetry::Metrics,
+    drafting::{Pool, Target, UntrustedDraft},
+    engine::{self, Decider, Handle},
+    request::{MAX_CHOICES, Rules},
+    telemetry::{self, Metrics},
     wire,
 };
 
@@ -33,7 +33,7 @@ const POLICY: &str = "target";
 const REQUEST_BYTES: usize = 4 << 20;
 
 /// Bounds and defaults of a verifier.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Requests that run at the same time.
     pub max_sequences: usize,
@@ -49,6 +49,8 @@ pub struct Options {
     pub max_draft_length: usize,
     /// How long a round waits for its proposal, where a request does not say.
     pub draft_wait: Duration,
+    /// Draft versions whose tokens are judged as point masses, whatever they report.
+    pub untrusted_drafts: Vec<UntrustedDraft>,
 }
 
 /// Why a verifier cannot start.
@@ -104,6 +106,16 @@ impl Service {
         options: Options,
         meter: &Meter,
     ) -> Result<Self, Error> {
+        Self::start_deciding(loaded, drafts, options, meter, Decider::default())
+    }
+
+    pub(crate) fn start_deciding(
+        loaded: Loaded,
+        drafts: Vec<(String, Channel)>,
+        options: Options,
+        meter: &Meter,
+        decider: Decider,
+    ) -> Result<Self, Error> {
         let Loaded { mut model, tokenizer, chat_template, generation, label } = loaded;
         let needed = options.max_draft_length.max(options.draft_length) + 1;
         if options.step_tokens < needed {
@@ -120,7 +132,9 @@ impl Service {
         identity.context_length = wire::count(context_length);
         let limits = MessageLimits::new(n_vocab, context_length, options.max_draft_length, DistributionForm::Sparse)?;
         let vocabulary = VocabularyFingerprint::new(&tokenizer, n_vocab);
-        let pool = Pool::start(drafts, Target { vocabulary, n_vocab, limits });
+        let target = Target { vocabulary, tokenizer: tokenizer.clone(), n_vocab, limits };
+        let pool = Pool::start(drafts, target, options.untrusted_drafts);
+        telemetry::observe_drafts(meter, &pool);
 
         let Options { draft_length, max_draft_length, draft_wait, .. } = options;
         let engine_options = engine::Options {
@@ -130,7 +144,7 @@ impl Service {
             verify_rows: options.verify_rows,
         };
         let metrics = Arc::new(Metrics::new(meter));
-        let engine = engine::spawn(engine_options, model, tokenizer.clone(), pool.clone(), metrics)?;
+        let engine = engine::spawn(engine_options, model, tokenizer.clone(), pool.clone(), metrics, decider)?;
         let rules = Rules {
             tokenizer,
             chat_template,
@@ -140,6 +154,7 @@ impl Service {
             draft_length,
             max_draft_length,
             draft_wait,
+            max_choices: MAX_CHOICES.min(options.max_sequences + options.max_queue),
         };
         let shared = Arc::new(Shared { engine, rules, pool, identity: identity::to_wire(&identity, true) });
         Ok(Self { shared, identity, request_bytes: limits.request_bytes.max(REQUEST_BYTES) })
@@ -158,6 +173,16 @@ impl Service {
     /// The gRPC service, with message sizes limited to what the configuration can need. May be called more than once.
     pub fn grpc(&self) -> VerifierServiceServer<Grpc> {
         VerifierServiceServer::new(Grpc::new(self.shared.clone())).max_decoding_message_size(self.request_bytes)
+    }
+
+    /// For faces.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Whether the engine moves, for [`Progress::watch`].
+    pub fn progress(&self) -> &Progress {
+        self.shared.engine.progress()
     }
 
     /// Resolves when the engine has ended, which it does only when it is stopped or has a fault.

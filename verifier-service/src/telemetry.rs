@@ -7,12 +7,17 @@ use std::{sync::Arc, time::Duration};
 
 use opentelemetry::{
     KeyValue,
-    metrics::{Counter, Gauge, Histogram, Meter},
+    metrics::{AsyncInstrument, Counter, Gauge, Histogram, Meter},
 };
+use specfleet_protocol::v1::DraftState;
 use specfleet_service::telemetry::SECONDS_BUCKETS;
 use specfleet_speculation::round::{Origin, RoundOutcome};
 
-use crate::{drafting::PlainReason, error::Error, report::count_of};
+use crate::{
+    drafting::{PlainReason, Pool, Standing},
+    error::Error,
+    report::count_of,
+};
 
 /// What the service calls itself in traces and logs.
 pub const SERVICE_NAME: &str = "specfleet-verifier";
@@ -39,11 +44,41 @@ const RUNNING_REQUESTS: &str = "specfleet_verifier_running_requests";
 const WAITING_REQUESTS: &str = "specfleet_verifier_waiting_requests";
 const KV_BLOCKS_USED: &str = "specfleet_verifier_kv_blocks_used";
 const KV_BLOCKS: &str = "specfleet_verifier_kv_blocks";
+const DRAFTS: &str = "specfleet_verifier_drafts";
+const DRAFT_POSITIONS_AUDITED: &str = "specfleet_verifier_draft_positions_audited";
+const DRAFT_POSITIONS_AUDITED_ACCEPTED: &str = "specfleet_verifier_draft_positions_audited_accepted";
+const DRAFT_POSITIONS_AUDITED_EXPECTED: &str = "specfleet_verifier_draft_positions_audited_expected";
+const DRAFT_HONESTY_EVIDENCE: &str = "specfleet_verifier_draft_honesty_evidence";
+const DRAFT_HONESTY_THRESHOLD: &str = "specfleet_verifier_draft_honesty_threshold";
+const DRAFT_QUARANTINED: &str = "specfleet_verifier_draft_quarantined";
 
 const LABEL_OUTCOME: &str = "outcome";
 const LABEL_REASON: &str = "reason";
 const LABEL_VERSION: &str = "version";
 const LABEL_POSITION: &str = "position";
+const LABEL_STATE: &str = "state";
+const LABEL_TEST: &str = "test";
+
+/// Shows, whenever metrics are read, how many drafts are in each state. With none ready the service is degraded: requests
+/// are served at the speed of plain decoding.
+pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
+    const STATES: [(DraftState, &str); 3] = [
+        (DraftState::Ready, "ready"),
+        (DraftState::Unreachable, "unreachable"),
+        (DraftState::Incompatible, "incompatible"),
+    ];
+    // The meter outlives the service.
+    let pool = Arc::downgrade(pool);
+    let observe = move |gauge: &dyn AsyncInstrument<u64>| {
+        let Some(pool) = pool.upgrade() else { return };
+        let statuses = pool.statuses();
+        for (state, name) in STATES {
+            let n_drafts = statuses.iter().filter(|draft| draft.state() == state).count();
+            gauge.observe(n_drafts as u64, &[KeyValue::new(LABEL_STATE, name)]);
+        }
+    };
+    meter.u64_observable_gauge(DRAFTS).with_description("Configured drafts, by state.").with_callback(observe).build();
+}
 
 /// The instruments. Recording is a few atomic operations, cheap enough for every round.
 #[derive(Debug)]
@@ -61,6 +96,12 @@ pub(crate) struct Metrics {
     bonus: Counter<u64>,
     committed: Counter<u64>,
     preemptions: Counter<u64>,
+    audited: Counter<u64>,
+    audited_accepted: Counter<u64>,
+    audited_expected: Counter<f64>,
+    honesty_evidence: Gauge<f64>,
+    honesty_threshold: Gauge<f64>,
+    quarantined: Gauge<u64>,
     step_seconds: Histogram<f64>,
     forward_seconds: Histogram<f64>,
     draft_wait_seconds: Histogram<f64>,
@@ -90,7 +131,7 @@ impl Metrics {
             meter.f64_histogram(name).with_description(what).with_boundaries(buckets).build()
         };
         Self {
-            requests: counter(REQUESTS, "Requests ended, by outcome."),
+            requests: counter(REQUESTS, "Requests ended, by outcome; each continuation of a prompt counts."),
             rounds: counter(ROUNDS, "Rounds after the first token of a request, with or without a proposal."),
             plain_steps: counter(PLAIN_STEPS, "Rounds without a proposal, by reason."),
             dropped_proposals: counter(DROPPED_PROPOSALS, "Proposals thrown away untested, by reason."),
@@ -103,6 +144,26 @@ impl Metrics {
             bonus: counter(BONUS_TOKENS, "Tokens drawn after a proposal was accepted whole."),
             committed: counter(COMMITTED_TOKENS, "Tokens committed."),
             preemptions: counter(PREEMPTIONS, "Sequences that gave up their KV memory to older ones."),
+            audited: counter(
+                DRAFT_POSITIONS_AUDITED,
+                "Accept tests that were checked against the reported q, by draft version.",
+            ),
+            audited_accepted: counter(DRAFT_POSITIONS_AUDITED_ACCEPTED, "How many of them passed, by draft version."),
+            audited_expected: (meter.f64_counter(DRAFT_POSITIONS_AUDITED_EXPECTED))
+                .with_description("How many of them should have passed if the reported q is true, by draft version.")
+                .build(),
+            honesty_evidence: (meter.f64_gauge(DRAFT_HONESTY_EVIDENCE))
+                .with_description(
+                    "The most evidence so far that a draft version does not draw from the q it reports, by test.",
+                )
+                .build(),
+            honesty_threshold: (meter.f64_gauge(DRAFT_HONESTY_THRESHOLD))
+                .with_description("The evidence at which a draft version is quarantined.")
+                .build(),
+            quarantined: gauge(
+                DRAFT_QUARANTINED,
+                "1 for a draft version that does not draw from the q it reports, 0 for others.",
+            ),
             step_seconds: seconds(STEP_SECONDS, "A step: forward pass, decisions, output."),
             forward_seconds: seconds(FORWARD_SECONDS, "The forward pass of a step."),
             draft_wait_seconds: seconds(
@@ -171,6 +232,20 @@ impl Metrics {
             self.positions_tested.add(1, &at_position);
             self.positions_accepted.add(u64::from(position < outcome.n_accepted), &at_position);
         }
+    }
+
+    pub(crate) fn audited(&self, version: &Arc<str>, standing: Standing) {
+        let of_version = [KeyValue::new(LABEL_VERSION, version.clone())];
+        let Standing { before, figures, is_quarantined } = standing;
+        self.audited.add(figures.positions - before.positions, &of_version);
+        self.audited_accepted.add(figures.accepted - before.accepted, &of_version);
+        self.audited_expected.add(figures.expected_accepted - before.expected_accepted, &of_version);
+        for (test, evidence) in [("acceptance", figures.acceptance_evidence), ("rank", figures.rank_evidence)] {
+            let labels = [of_version[0].clone(), KeyValue::new(LABEL_TEST, test)];
+            self.honesty_evidence.record(evidence, &labels);
+        }
+        self.honesty_threshold.record(figures.threshold, &[]);
+        self.quarantined.record(is_quarantined.into(), &of_version);
     }
 
     pub(crate) fn step(&self, forward: Duration, whole: Duration) {

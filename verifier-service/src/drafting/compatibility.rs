@@ -1,10 +1,10 @@
 //! Can this draft propose tokens to this target? Decided from the identity that it sends, before any session.
 
-use specfleet_model::identity::{
-    Incompatible, PROTOCOL_NUMBER, TRANSFORM_SPEC, VocabularyFingerprint, check_compatible,
-};
+use specfleet_model::identity::{Incompatible, PROTOCOL_NUMBER, Side, TRANSFORM_SPEC, check_compatible};
 use specfleet_protocol::v1;
 use specfleet_service::identity;
+
+use super::Target;
 
 /// Why a draft cannot serve this target.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(super) enum Error {
 }
 
 /// Checks everything that makes a draft unusable, the vocabulary by the spelling of each id.
-pub(super) fn check(target: &VocabularyFingerprint, draft: v1::Identity) -> Result<(), Error> {
+pub(super) fn check(target: &Target, draft: v1::Identity) -> Result<(), Error> {
     let draft = identity::from_wire(draft)?;
     if draft.protocol_number != PROTOCOL_NUMBER {
         return Err(Error::Protocol { theirs: draft.protocol_number });
@@ -35,5 +35,7 @@ pub(super) fn check(target: &VocabularyFingerprint, draft: v1::Identity) -> Resu
     if draft.transform_spec != TRANSFORM_SPEC {
         return Err(Error::TransformSpec { theirs: draft.transform_spec });
     }
-    Ok(check_compatible(target, &draft.vocabulary)?)
+    // The draft's side stays a digest: spellings do not travel.
+    let named = |error: Incompatible| error.with_spelling(Side::Target, &target.tokenizer);
+    Ok(check_compatible(&target.vocabulary, &draft.vocabulary).map_err(named)?)
 }

@@ -87,7 +87,7 @@ async fn inspect(
         return Ok((known.clone(), false));
     }
     let mut identity = ask(draft, true).await?;
-    let verdict = compatibility::check(&target.vocabulary, identity.clone());
+    let verdict = compatibility::check(target, identity.clone());
     if let Some(vocabulary) = &mut identity.vocabulary {
         vocabulary.token_digests = Vec::new();
     }

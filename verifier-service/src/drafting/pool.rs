@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use specfleet_model::identity::VocabularyFingerprint;
+use specfleet_model::{identity::VocabularyFingerprint, tokenizer::Tokenizer};
 use specfleet_protocol::{
     limits::MessageLimits,
     v1::{self, draft_service_client::DraftServiceClient},
@@ -23,12 +23,15 @@ use super::{
     keeper,
     policy::{self, Candidate},
     session::{self, Session},
+    trust::{UntrustedDraft, Versions},
 };
 
 /// What drafts are measured against.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) vocabulary: VocabularyFingerprint,
+    /// To name a token that a draft spells otherwise.
+    pub(crate) tokenizer: Tokenizer,
     pub(crate) n_vocab: usize,
     pub(crate) limits: MessageLimits,
 }
@@ -49,6 +52,7 @@ pub(crate) struct Opening {
 #[derive(Debug)]
 pub(crate) struct Pool {
     drafts: Vec<Arc<Draft>>,
+    versions: Versions,
     target: Arc<Target>,
     generation: Arc<AtomicU64>,
     next_session: AtomicU64,
@@ -59,7 +63,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Starts to look after the drafts behind the channels, in order of preference. Must be called inside a runtime.
-    pub(crate) fn start(channels: Vec<(String, Channel)>, target: Target) -> Arc<Self> {
+    pub(crate) fn start(channels: Vec<(String, Channel)>, target: Target, untrusted: Vec<UntrustedDraft>) -> Arc<Self> {
         let (target, generation, mut keepers) = (Arc::new(target), Arc::default(), JoinSet::new());
         let drafts = (channels.into_iter())
             .map(|(endpoint, channel)| {
@@ -72,7 +76,15 @@ impl Pool {
             })
             .collect();
         let runtime = Handle::current();
-        Arc::new(Self { drafts, target, generation, next_session: AtomicU64::new(0), runtime, _keepers: keepers })
+        Arc::new(Self {
+            drafts,
+            versions: Versions::new(untrusted),
+            target,
+            generation,
+            next_session: AtomicU64::new(0),
+            runtime,
+            _keepers: keepers,
+        })
     }
 
     /// Grows whenever a draft becomes ready: a request that found none needs to look again only then.
@@ -88,8 +100,8 @@ impl Pool {
             return Err(PlainReason::NoDraft);
         };
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        let draft = self.drafts[index].clone();
-        Ok(session::open(&self.runtime, id, draft, identity.clone(), self.target.n_vocab, opening))
+        let (draft, version) = (self.drafts[index].clone(), self.versions.of(identity));
+        Ok(session::open(&self.runtime, id, draft, identity.clone(), version, self.target.n_vocab, opening))
     }
 
     /// Whether a draft of version `pin` could be used now.
@@ -98,9 +110,22 @@ impl Pool {
         policy::choose(&self.candidates(&states), Some(pin), 0).is_ok()
     }
 
+    /// The version of the first draft in configured order that could be used now.
+    pub(crate) fn first_ready(&self) -> Option<String> {
+        self.drafts.iter().find_map(|draft| match draft.state() {
+            State::Ready(identity) => Some(identity.version_id.clone()),
+            State::Unreachable { .. } | State::Incompatible { .. } => None,
+        })
+    }
+
     /// For `GetIdentity`, in configured order.
     pub(crate) fn statuses(&self) -> Vec<v1::DraftStatus> {
         self.drafts.iter().map(|draft| draft.status()).collect()
+    }
+
+    /// For `ListDraftVersions`, in order of first use.
+    pub(crate) fn versions(&self) -> Vec<v1::DraftVersion> {
+        self.versions.list()
     }
 
     fn candidates<'a>(&self, states: &'a [State]) -> Vec<Candidate<'a>> {

@@ -12,9 +12,9 @@ use std::{sync::Arc, time::Duration};
 use specfleet_protocol::v1;
 use specfleet_speculation::TokenId;
 use tokio::{runtime::Handle, sync::mpsc};
-use tracing::{Instrument, Span, info_span};
+use tracing::{Instrument, Span, field::Empty, info_span};
 
-use super::{Opening, SessionId, draft::Draft};
+use super::{Opening, SessionId, Version, draft::Draft};
 
 mod conversation;
 mod failure;
@@ -46,7 +46,7 @@ pub(crate) struct Ask {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) draft: Arc<Draft>,
-    pub(crate) version: Arc<str>,
+    pub(crate) version: Arc<Version>,
     /// Positions that the draft says it can hold. Its memory may be full before that.
     pub(crate) context_length: usize,
     asks: mpsc::Sender<Ask>,
@@ -66,17 +66,18 @@ pub(super) fn open(
     id: SessionId,
     draft: Arc<Draft>,
     identity: Arc<v1::Identity>,
+    version: Arc<Version>,
     n_vocab: usize,
     opening: Opening,
 ) -> Session {
     let Opening { sequence, mut open, time_left, span, listener } = opening;
     let (asks, questions) = mpsc::channel(OUTGOING);
-    let version: Arc<str> = identity.version_id.as_str().into();
-    let span = info_span!(parent: &span, "draft_session", endpoint = draft.endpoint, version = &*version);
+    let span =
+        info_span!(parent: &span, "draft_session", endpoint = draft.endpoint, version = &*version.id, ended_by = Empty);
     // Counted before the next request chooses, not when the task gets to run.
     let counted = draft.open_session();
     let context_length = identity.context_length as usize;
-    open.pin = version.to_string();
+    open.pin = version.id.to_string();
     let notifier = Notifier::new(sequence, id, listener);
     let conversation = Conversation { draft: draft.clone(), identity, n_vocab, notifier, questions, counted };
     runtime.spawn(conversation.run(open, time_left).instrument(span));

@@ -5,6 +5,9 @@
 //! and goes back to the queue with its committed tokens; when it is admitted again they are computed anew (or found in
 //! the prefix cache), and nobody but the clock can tell. The oldest sequence always gets what it needs: no request is
 //! accepted that could not run alone, so there is always progress.
+//!
+//! The continuations of one prompt are sequences like any others, but the prompt is computed once: the others follow the
+//! first one through the queue, and take their places in it when the prompt's KV memory can be found by them.
 
 use std::time::Instant;
 
@@ -27,7 +30,7 @@ impl Engine {
     }
 
     fn start(&mut self, mut sequence: Sequence, now: Instant) {
-        sequence.kv = self.model.kv().start(&sequence.committed);
+        sequence.kv = self.model.kv().start(sequence.reusable());
         // As if served on arrival: newcomers, one after another, must not keep those who run from their turn.
         sequence.last_turn = self.last_turn;
         sequence.report.admitted(now);
@@ -43,6 +46,13 @@ impl Engine {
         sequence.attach(&self.pool, &self.listener, now);
         let place = self.running.partition_point(|other| other.id < sequence.id);
         self.running.insert(place, sequence);
+    }
+
+    /// Sends into the queue those who have waited for a prompt that is computed now.
+    pub(super) fn queue_followers(&mut self, followers: Vec<Sequence>) {
+        for sequence in followers {
+            self.requeue(sequence);
+        }
     }
 
     /// Reserves the KV memory of the coming pass, oldest sequence first, at the expense of the youngest.
@@ -69,6 +79,11 @@ impl Engine {
         if sequence.speculation.void() {
             count_dropped(&mut sequence, PlainReason::Stale, &self.metrics);
         }
+        self.requeue(sequence);
+    }
+
+    /// In its place by age.
+    fn requeue(&mut self, sequence: Sequence) {
         let place = self.queue.partition_point(|other| other.id < sequence.id);
         self.queue.insert(place, sequence);
     }

@@ -6,10 +6,7 @@ use specfleet_protocol::v1::FinishReason;
 use tracing::debug;
 
 use super::{Engine, Sequence};
-use crate::{
-    error::Error,
-    output::{MAX_UNREAD, Undelivered},
-};
+use crate::{error::Error, output::Undelivered};
 
 impl Engine {
     /// Clients that left take their requests with them; requests whose time is up end with what they have.
@@ -60,6 +57,9 @@ impl Engine {
 
     /// Ends a request with an error, after whatever was sent before.
     pub(super) fn end(&mut self, mut sequence: Sequence, error: Error) {
+        for follower in std::mem::take(&mut sequence.followers) {
+            self.end(follower, error.clone());
+        }
         debug!(request = sequence.request.id, %error, "request ended early");
         match error {
             // What a failed model computed must not be found by others.
@@ -73,8 +73,11 @@ impl Engine {
     /// Ends a request that has nobody to send to.
     pub(super) fn lose_client(&mut self, mut sequence: Sequence, undelivered: Undelivered) {
         match undelivered {
-            Undelivered::Full => self.end(sequence, Error::SlowClient { n_events: MAX_UNREAD }),
+            Undelivered::Full { n_events } => self.end(sequence, Error::SlowClient { n_events }),
             Undelivered::Gone => {
+                for follower in std::mem::take(&mut sequence.followers) {
+                    self.lose_client(follower, undelivered);
+                }
                 debug!(request = sequence.request.id, "the client is gone");
                 self.free_kv(&mut sequence);
                 self.metrics.request_cancelled();

@@ -4,42 +4,48 @@
 //! that lost its memory and starts over) but never anything else, so "prefill", "decode" and "recompute" are one state:
 //! tokens that are committed and not yet fed.
 
-use std::{num::NonZeroU32, time::Instant};
+use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
-use specfleet_model::{batch::Logits, kv_cache::KvSequence};
+use specfleet_model::{batch::Logits, kv_cache::KvSequence, tokenizer::Tokenizer};
 use specfleet_protocol::{PrefixDigest, convert, status::Prefix, v1};
 use specfleet_speculation::{
     TokenId,
     distribution::Proposal,
-    random::VerifyRandomness,
-    round::{self, RoundInput, RoundOutcome},
+    honesty::Observation,
+    random::{RequestSeed, VerifyRandomness},
+    round::{RoundInput, RoundOutcome},
     transform::{self, TokenCounts, Vocabulary},
 };
 use tracing::{Span, field::Empty, info_span};
 
 use super::{
-    handle::Permit,
+    deciding::{Decider, TargetRows},
+    handle::{Choice, Permit},
     scheduler::{Candidate, Work},
     speculation::{Round, Speculation},
     waiting::Member,
 };
 use crate::{
     drafting::{Listener, Opening, Pool},
-    output::{Output, RoundEnd},
+    output::{Output, OutputToken, PromptToken, RoundEnd, TokenScore},
     report::Report,
     request::Request,
     wire,
 };
 
-/// A generation, from the queue to its end.
+/// One continuation of a prompt, from the queue to its end.
 pub(super) struct Sequence {
     /// Grows in order of arrival.
     pub(super) id: u64,
-    pub(super) request: Request,
+    pub(super) request: Arc<Request>,
+    /// Its own, not shared with the request's other continuations.
+    seed: RequestSeed,
     /// Prompt and verified tokens.
     pub(super) committed: Vec<TokenId>,
     digest: PrefixDigest,
     counts: TokenCounts,
+    /// Of the prompt's tokens from the second one on, if they are wanted.
+    pub(super) prompt_scores: Vec<TokenScore>,
     randomness: VerifyRandomness,
     pub(super) kv: KvSequence,
     pub(super) speculation: Speculation,
@@ -52,18 +58,33 @@ pub(super) struct Sequence {
     pub(super) round_span: Span,
     pub(super) span: Span,
     pub(super) is_started: bool,
-    /// Counts the request among those in the house.
+    /// The request's other continuations, until this one, the first, has computed the prompt for all.
+    pub(super) followers: Vec<Sequence>,
+    /// Counts the sequence among those in the house.
     _permit: Permit,
 }
 
+/// What a round has added to a sequence.
+pub(super) struct Committed {
+    /// With the first token of a request that wants it: its prompt.
+    pub(super) prompt: Vec<PromptToken>,
+    pub(super) tokens: Vec<OutputToken>,
+    /// What the last of them means for the request.
+    pub(super) end: RoundEnd,
+}
+
 impl Sequence {
-    pub(super) fn new(id: u64, request: Request, output: Output, permit: Permit, span: Span) -> Self {
+    pub(super) fn new(id: u64, request: Arc<Request>, choice: Choice) -> Self {
+        let Choice { output, permit, span } = choice;
+        let seed = request.seed_of(output.choice_index());
         Self {
             id,
             committed: request.prompt.clone(),
             digest: PrefixDigest::of(&request.prompt),
             counts: TokenCounts::new(&request.prompt),
-            randomness: VerifyRandomness::new(&request.seed),
+            prompt_scores: Vec::new(),
+            randomness: VerifyRandomness::new(&seed),
+            seed,
             kv: KvSequence::default(),
             speculation: Speculation::new(request.drafting.clone()),
             report: Report::new(request.rule, request.prompt.len(), request.arrived),
@@ -74,6 +95,7 @@ impl Sequence {
             round_span: Span::none(),
             span,
             is_started: false,
+            followers: Vec::new(),
             request,
             _permit: permit,
         }
@@ -135,7 +157,7 @@ impl Sequence {
             open: v1::Open {
                 request_id: request.id.clone(),
                 pin: String::new(),
-                settings: Some((&settings(request)).into()),
+                settings: Some((&settings(request, &self.seed)).into()),
                 committed: committed.clone(),
                 prompt_length: wire::count(request.prompt.len()),
             },
@@ -167,9 +189,11 @@ impl Sequence {
     pub(super) fn decide(
         &self,
         proposal: Option<&Proposal>,
+        observations: Option<&mut Vec<Observation>>,
         logits: &mut Logits,
         first_row: usize,
         vocabulary: Vocabulary<'_>,
+        decider: &Decider,
     ) -> Result<RoundOutcome, transform::Error> {
         let input = RoundInput {
             proposal,
@@ -179,26 +203,43 @@ impl Sequence {
             is_end: &|token| self.request.end_tokens.contains(&token),
             budget: self.n_left(),
         };
-        round::decide(input, |index, accepted| {
-            let row = logits.row_mut(first_row + index);
-            self.request.transforms.shape(row, vocabulary, &self.counts, accepted)
-        })
+        let (transforms, counts) = (&self.request.transforms, &self.counts);
+        decider.decide(input, observations, TargetRows { logits, first: first_row, vocabulary, transforms, counts })
     }
 
-    /// Makes the tokens of a round part of the prefix. Says whether they end the request.
-    pub(super) fn commit(&mut self, outcome: &RoundOutcome) -> RoundEnd {
+    /// Makes the tokens of a round part of the prefix, up to the first that ends the text. What the round has beyond is
+    /// taken from `outcome`: nobody sees it, and it counts nowhere.
+    pub(super) fn commit(&mut self, tokenizer: &Tokenizer, outcome: &mut RoundOutcome) -> Committed {
         let first_new = self.committed.len();
-        for committed in &outcome.committed {
+        let (mut tokens, mut end) = (Vec::with_capacity(outcome.committed.len()), RoundEnd::Open);
+        for &committed in &outcome.committed {
             self.committed.push(committed.token);
             self.counts.push_generated(committed.token);
+            let by_id = match self.n_left() {
+                _ if self.request.end_tokens.contains(&committed.token) => RoundEnd::EndToken,
+                0 => RoundEnd::Length,
+                _ => RoundEnd::Open,
+            };
+            let token;
+            (token, end) = self.output.spell(tokenizer, committed, by_id);
+            tokens.push(token);
+            if end != RoundEnd::Open {
+                break;
+            }
         }
+        outcome.truncate(tokens.len());
         self.digest.extend(&self.committed[first_new..]);
-        let ends = self.committed.last().is_some_and(|last| self.request.end_tokens.contains(last));
-        match self.n_left() {
-            _ if ends => RoundEnd::EndToken,
-            0 => RoundEnd::Length,
-            _ => RoundEnd::Open,
+        let prompt = if first_new == self.request.prompt.len() { self.scored_prompt() } else { Vec::new() };
+        Committed { prompt, tokens, end }
+    }
+
+    /// The prompt with its scores, if they are wanted of this continuation.
+    fn scored_prompt(&self) -> Vec<PromptToken> {
+        if !self.scores_prompt() {
+            return Vec::new();
         }
+        let scores = std::iter::once(None).chain(self.prompt_scores.iter().cloned().map(Some));
+        self.request.prompt.iter().zip(scores).map(|(&token, score)| PromptToken { token, score }).collect()
     }
 
     /// The round is decided: the next one has another number.
@@ -213,15 +254,16 @@ impl Sequence {
             usage: Some(self.report.usage()),
             speculation: Some(self.report.speculation()),
             timings: Some(self.report.timings()),
+            choice_index: self.output.choice_index(),
         }
     }
 }
 
 /// What a draft needs to shape and draw as the target will.
-fn settings(request: &Request) -> convert::DraftSettings {
+fn settings(request: &Request, seed: &RequestSeed) -> convert::DraftSettings {
     convert::DraftSettings {
         sampling: request.transforms.params().clone(),
-        draft_seed: request.seed.draft_seed(),
+        draft_seed: seed.draft_seed(),
         rule: request.rule,
         form: convert::DistributionForm::Sparse,
         n_vocab: u32::try_from(request.transforms.n_vocab()).ok().and_then(NonZeroU32::new),

@@ -26,7 +26,7 @@ use tracing::Span;
 
 use super::waiting::Reluctance;
 use crate::{
-    drafting::{Ask, Closed, Draft, DraftEvent, DraftEventKind, Opening, PlainReason, Pool, Reply, Session},
+    drafting::{Ask, Closed, Draft, DraftEvent, DraftEventKind, Opening, PlainReason, Pool, Reply, Session, Version},
     report::TestedProposal,
     request, wire,
 };
@@ -74,18 +74,29 @@ struct Question {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) proposal: Proposal,
-    version: Arc<str>,
+    pub(super) version: Arc<Version>,
     draft: Arc<Draft>,
     waited: Duration,
     compute: Duration,
 }
 
 impl Held {
+    /// Settles by what the round judges the tokens: by the reported q, or, if its version is not believed, as point
+    /// masses. Must come before anybody looks at a token. `true` if q is used.
+    pub(super) fn settle_trust(&mut self) -> bool {
+        let is_trusted = self.version.is_trusted();
+        if !is_trusted {
+            self.proposal.disbelieve();
+        }
+        is_trusted
+    }
+
     /// A round has tested it and accepted so many tokens: what the report says about it.
     pub(super) fn tested(self, n_accepted: usize) -> TestedProposal {
         let n_tokens = self.proposal.len();
         self.draft.count_round(n_tokens, n_accepted);
-        TestedProposal { version: self.version, n_tokens, waited: self.waited, compute: self.compute }
+        self.version.count_round(n_tokens, n_accepted);
+        TestedProposal { version: self.version.id.clone(), n_tokens, waited: self.waited, compute: self.compute }
     }
 }
 
@@ -205,7 +216,7 @@ impl Speculation {
     fn hear_reply(
         &mut self,
         reply: Reply,
-        version: Arc<str>,
+        version: Arc<Version>,
         draft: Arc<Draft>,
         committed: Prefix,
     ) -> Option<PlainReason> {

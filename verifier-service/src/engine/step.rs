@@ -24,6 +24,8 @@ use tracing::error;
 use super::{
     Engine, Sequence,
     scheduler::{self, Grant, Work},
+    scoring::RawRows,
+    sequence::Committed,
     speculation::Held,
 };
 use crate::{drafting::PlainReason, error::Error, output::RoundEnd, report::TestedProposal, telemetry::Metrics};
@@ -34,6 +36,10 @@ struct Rows {
     held: Result<Held, PlainReason>,
     tokens: Vec<TokenId>,
     logits: WantedLogits,
+    /// Position of the first of the tokens.
+    first_position: usize,
+    /// Whether a token follows: all that is committed is fed.
+    ends_prefix: bool,
 }
 
 /// What a pass decided for a sequence.
@@ -43,9 +49,8 @@ struct Decided {
 }
 
 struct DecidedRound {
-    outcome: RoundOutcome,
+    committed: Committed,
     n_proposed: usize,
-    end: RoundEnd,
 }
 
 impl Engine {
@@ -96,54 +101,79 @@ impl Engine {
         let vocabulary = draft_vocab.as_deref().map_or(Vocabulary::Full, Vocabulary::Reduced);
         let draft_share = scheduler::draft_share(self.options.verify_rows, self.running.len());
         let mut first_row = 0;
-        let mut decided = Vec::new();
+        let (mut decided, mut followers) = (Vec::new(), Vec::new());
         for (sequence, rows) in self.running.iter_mut().zip(rows) {
-            let Some(rows) = rows else {
+            let Some(mut rows) = rows else {
                 sequence.speculation.sat_out(forward);
                 continue;
             };
             sequence.work = None;
             sequence.report.forward(forward);
             let n_logits = rows.logits.n_rows(rows.tokens.len());
-            if n_logits == 0 {
+            let first_of_sequence = first_row;
+            first_row += n_logits;
+            let scored = sequence.score_prompt(logits, first_of_sequence, n_logits, rows.first_position, vocabulary);
+            if let Err(error) = scored {
+                let round = Err(Error::ModelFailed(error.to_string()));
+                decided.push(Decided { sequence: sequence.id, round });
                 continue;
             }
+            if !rows.ends_prefix {
+                continue;
+            }
+            // Before anybody looks at a token.
+            let is_trusted = rows.held.as_mut().is_ok_and(Held::settle_trust);
+            let mut observations = Vec::new();
+            let audit = (is_trusted && sequence.request.is_unrepeatable).then_some(&mut observations);
             let proposal = rows.held.as_ref().ok().map(|held| &held.proposal);
             let n_proposed = proposal.map_or(0, |proposal| proposal.len());
-            let outcome = sequence.decide(proposal, logits, first_row, vocabulary);
-            first_row += n_logits;
-            let round = outcome.map_err(|error| Error::ModelFailed(error.to_string())).map(|outcome| {
-                let end = sequence.commit(&outcome);
+            let n_rows = n_proposed + 1;
+            let first_of_round = first_row - n_rows;
+            let raw = sequence.request.n_top_logprobs.map(|_| RawRows::copy(logits, first_of_round, n_rows));
+            let outcome = sequence.decide(proposal, audit, logits, first_of_round, vocabulary, &self.decider);
+            if let (Ok(held), false) = (&rows.held, observations.is_empty()) {
+                self.metrics.audited(&held.version.id, held.version.audit(&observations));
+            }
+            let round = outcome.and_then(|mut outcome| {
+                let mut committed = sequence.commit(&self.tokenizer, &mut outcome);
+                if let Some(raw) = raw {
+                    raw.score(&mut committed.tokens, vocabulary, &sequence.request)?;
+                }
                 self.model.kv().truncate(&mut sequence.kv, sequence.committed.len() - 1);
                 account(sequence, rows.held, &outcome, &self.metrics);
-                if end == RoundEnd::Open {
+                if committed.end == RoundEnd::Open {
                     sequence.begin_round(&self.pool, &self.listener, draft_share, Instant::now());
                 }
-                DecidedRound { outcome, n_proposed, end }
+                Ok(DecidedRound { committed, n_proposed })
             });
+            let round = round.map_err(|error| Error::ModelFailed(error.to_string()));
             if rows.work.n_fed > 1 && round.is_ok() {
                 self.model.kv().publish(&sequence.kv, &sequence.committed);
             }
+            if round.is_ok() {
+                // The prompt is computed: who has waited for it will find it.
+                followers.append(&mut sequence.followers);
+            }
             decided.push(Decided { sequence: sequence.id, round });
         }
+        self.queue_followers(followers);
         decided
     }
 
     /// Hands the tokens of a round to the client, and ends the request if they are its last.
     fn deliver(&mut self, id: u64, round: Result<DecidedRound, Error>) {
         let Ok(index) = self.running.binary_search_by_key(&id, |sequence| sequence.id) else { return };
-        let DecidedRound { outcome, n_proposed, end } = match round {
+        let DecidedRound { committed: Committed { prompt, tokens, end }, n_proposed } = match round {
             Ok(round) => round,
             Err(error) => return self.fail(index, error),
         };
-        let output = &mut self.running[index].output;
-        if let Err(undelivered) = output.committed(&self.tokenizer, &outcome.committed, n_proposed, end) {
+        if let Err(undelivered) = self.running[index].output.committed(prompt, tokens, n_proposed) {
             let sequence = self.running.remove(index);
             return self.lose_client(sequence, undelivered);
         }
         match end {
             RoundEnd::Open => {}
-            RoundEnd::EndToken => self.finish(index, FinishReason::Stop),
+            RoundEnd::EndToken | RoundEnd::StopString => self.finish(index, FinishReason::Stop),
             RoundEnd::Length => self.finish(index, FinishReason::Length),
         }
     }
@@ -170,11 +200,12 @@ fn gather(sequence: &mut Sequence) -> Option<Rows> {
         tokens.extend(held.proposal.tokens());
     }
     let logits = match (ends_prefix, &held) {
+        _ if sequence.wants_prompt_scores().is_some() => WantedLogits::All,
         (false, _) => WantedLogits::None,
         (true, Err(_)) => WantedLogits::Last,
         (true, Ok(_)) => WantedLogits::All,
     };
-    Some(Rows { work, held, tokens, logits })
+    Some(Rows { work, held, tokens, logits, first_position: n_cached, ends_prefix })
 }
 
 /// Writes a decided round down: in the request's report, in the metrics and on its span.

@@ -2,14 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use specfleet_model::{
-    chat_template::{ChatMessage, ChatTemplate},
-    checkpoint::GenerationDefaults,
-    tokenizer::Tokenizer,
-};
+use specfleet_model::{chat_template::ChatTemplate, checkpoint::GenerationDefaults, tokenizer::Tokenizer};
 use specfleet_protocol::{
     convert::{acceptance_rule, sampling_params},
-    v1::{self, generate_request::Prompt},
+    v1,
 };
 use specfleet_speculation::{
     TokenId,
@@ -22,6 +18,17 @@ use super::{Deadline, Drafting, Request};
 use crate::error::{Error, Violation};
 
 mod passed_on;
+mod prompt;
+
+pub(crate) use prompt::Frame;
+
+/// The most continuations of one prompt, whatever the server has room for: what clients of chat APIs are used to.
+pub(crate) const MAX_CHOICES: usize = 128;
+
+/// As many as clients of chat APIs are used to.
+const MAX_TOP_LOGPROBS: usize = 20;
+const MAX_STOPS: usize = 64;
+const MAX_STOP_BYTES: usize = 1024;
 
 /// What requests are measured against.
 pub(crate) struct Rules {
@@ -34,6 +41,8 @@ pub(crate) struct Rules {
     pub(crate) draft_length: usize,
     pub(crate) max_draft_length: usize,
     pub(crate) draft_wait: Duration,
+    /// Continuations of one prompt: no more than there are places, or a request would be refused for ever.
+    pub(crate) max_choices: usize,
 }
 
 impl Rules {
@@ -46,8 +55,9 @@ impl Rules {
     ) -> Result<Request, Error> {
         let mut violations = Vec::new();
         passed_on::check(&wire, &mut violations);
-        let prompt = self.prompt(wire.prompt, &mut violations);
+        let prompt = self.prompt(wire.prompt, Frame::default(), &mut violations);
         self.check_ids("stop_token_ids", &wire.stop_token_ids, &mut violations);
+        check_stops(&wire.stop, &mut violations);
         let model_ends = self.model_end_tokens();
         let sampling = self.sampling(wire.sampling.unwrap_or_default(), &model_ends, &wire.stop_token_ids);
         let transforms = Transforms::new(sampling, self.n_vocab).map_err(|invalid| {
@@ -56,9 +66,20 @@ impl Rules {
                 Violation::new(format!("sampling.{}", field.field), description)
             }));
         });
+        let n_top_logprobs = wire.top_logprobs.map(|n| n as usize);
+        if let Some(n) = n_top_logprobs.filter(|&n| n > MAX_TOP_LOGPROBS) {
+            violations.push(Violation::new("top_logprobs", format!("is {n}, allowed: at most {MAX_TOP_LOGPROBS}")));
+        }
+        if wire.prompt_logprobs && n_top_logprobs.is_none() {
+            violations.push(Violation::new("prompt_logprobs", "is set, but top_logprobs is not; 0 will do"));
+        }
         let max_tokens = wire.max_tokens.map_or(usize::MAX, |max_tokens| max_tokens as usize);
         if max_tokens == 0 {
             violations.push(Violation::new("max_tokens", "is 0, allowed: at least 1"));
+        }
+        let n_choices = wire.n.max(1);
+        if n_choices as usize > self.max_choices {
+            violations.push(Violation::new("n", format!("is {n_choices}, allowed: at most {}", self.max_choices)));
         }
         let speculation = wire.speculation.unwrap_or_default();
         let rule = acceptance_rule("speculation.rule", speculation.rule).unwrap_or_else(|error| {
@@ -83,7 +104,12 @@ impl Rules {
             transforms,
             max_tokens: max_tokens.min(context_length - n_tokens),
             end_tokens,
+            stops: wire.stop.into(),
+            n_top_logprobs,
+            prompt_logprobs: wire.prompt_logprobs,
+            n_choices,
             seed: wire.seed.map_or_else(RequestSeed::from_entropy, RequestSeed::from_u64),
+            is_unrepeatable: wire.seed.is_none(),
             rule: rule.unwrap_or(rule_left_open),
             drafting,
             arrived: now,
@@ -91,44 +117,11 @@ impl Rules {
         })
     }
 
-    fn prompt(&self, prompt: Option<Prompt>, violations: &mut Vec<Violation>) -> Vec<TokenId> {
-        let (field, tokens) = match prompt {
-            None => {
-                violations.push(Violation::new("prompt", "is missing: give text, token_ids or chat"));
-                return Vec::new();
-            }
-            Some(Prompt::Text(text)) => ("text", self.encode(&text, true)),
-            Some(Prompt::TokenIds(v1::TokenIds { ids })) => {
-                self.check_ids("token_ids.ids", &ids, violations);
-                ("token_ids.ids", Ok(ids))
-            }
-            Some(Prompt::Chat(v1::ChatPrompt { messages })) => ("chat.messages", self.render(messages)),
-        };
-        match tokens {
-            Ok(tokens) if tokens.is_empty() => {
-                violations.push(Violation::new(field, "holds no token: a prompt needs at least one"));
-            }
-            Ok(tokens) => return tokens,
-            Err(description) => violations.push(Violation::new(field, description)),
-        }
-        Vec::new()
-    }
-
-    fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, String> {
-        self.tokenizer.encode(text, add_special).map_err(|error| format!("cannot be tokenised: {error}"))
-    }
-
-    fn render(&self, messages: Vec<v1::ChatMessage>) -> Result<Vec<TokenId>, String> {
-        let template = self.chat_template.as_ref();
-        let template = template.ok_or("cannot be used: this model has no chat template; give text or token_ids")?;
-        if messages.is_empty() {
-            return Err("is empty: a conversation needs at least one message".to_owned());
-        }
-        let to_message = |message: v1::ChatMessage| ChatMessage { role: message.role, content: message.content };
-        let messages: Vec<ChatMessage> = messages.into_iter().map(to_message).collect();
-        let text = template.render(&messages, true).map_err(|error| format!("cannot be rendered: {error}"))?;
-        // The template has written the begin token where it wants one.
-        self.encode(&text, false)
+    /// Checks ids that are only looked at.
+    pub(crate) fn check_tokens(&self, field: &str, ids: &[TokenId]) -> Result<(), Error> {
+        let mut violations = Vec::new();
+        self.check_ids(field, ids, &mut violations);
+        if violations.is_empty() { Ok(()) } else { Err(Error::Invalid(violations)) }
     }
 
     /// One violation for a list, however many ids in it are wrong: a prompt can have a hundred thousand.
@@ -181,6 +174,18 @@ impl Rules {
             require_pin: options.require_pin,
             pin: Some(options.pin).filter(|pin| !pin.is_empty()),
         }
+    }
+}
+
+/// Each token's text is compared with all stop strings, and the longest one bounds what is held back.
+fn check_stops(stops: &[String], violations: &mut Vec<Violation>) {
+    if stops.len() > MAX_STOPS {
+        violations.push(Violation::new("stop", format!("has {} entries, allowed: at most {MAX_STOPS}", stops.len())));
+    }
+    let is_bad = |stop: &&String| stop.is_empty() || stop.len() > MAX_STOP_BYTES;
+    if let Some(stop) = stops.iter().find(is_bad) {
+        let description = format!("has an entry of {} bytes, allowed: from 1 to {MAX_STOP_BYTES}", stop.len());
+        violations.push(Violation::new("stop", description));
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use specfleet_protocol::{
-    channel,
+    PrefixDigest, channel,
     status::Reason,
     v1::{
         self, DenseDistribution, DraftState, DraftToken, GenerateRequest, SparseDistribution, SpeculationOptions,
@@ -152,6 +152,30 @@ async fn an_answer_about_another_prefix_is_dropped() {
     assert_eq!(report.dropped_proposals["stale"], report.plain_reasons["stale"]);
     assert!(report.plain_reasons["stale"] >= 10 && report.corrected == 0, "{report:?}");
     assert!(verifier.metric("specfleet_verifier_dropped_proposals_total", "stale") >= 10.0);
+}
+
+/// Two requests with prefixes of equal length, and a draft that gives each the answer to the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_swapped_between_two_requests_are_dropped() {
+    const OTHER: [TokenId; 3] = [4, 5, 6];
+    let draft = FakeDraft::new(|advance| {
+        let other = if advance.committed.starts_with(&PROMPT) { OTHER } else { PROMPT };
+        let prefix = [&other[..], &plain(winding, &other, advance.committed.len() - other.len())].concat();
+        let proposal = advance.proposal(&plain(winding, &prefix, advance.draft_length));
+        Answer::Raw(v1::Proposal { base_digest: PrefixDigest::of(&prefix).value(), ..proposal })
+    });
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let requests = [PROMPT, OTHER].map(|prompt| {
+        let verifier = &verifier;
+        async move {
+            let outcome = verifier.generate(drafted(&prompt, 40, 3)).await;
+            outcome.assert_tokens(&plain(winding, &prompt, 40));
+            let report = outcome.speculation();
+            assert_eq!((report.proposed, report.dropped_proposals["stale"]), (0, 38), "{report:?}");
+        }
+    });
+    futures::future::join_all(requests).await;
+    verifier.assert_idle().await;
 }
 
 fn sparse(token_id: TokenId, id_deltas: &[u32], weights: &[u32], total: u64) -> DraftToken {

@@ -183,7 +183,7 @@ async fn no_token_ever_reaches_another_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn far_more_rows_than_a_pass_holds_are_served_in_turns() {
-    for draft_length in [1, 4, 12, 16, 17] {
+    for draft_length in [1, 4, 8, 12, 16, 17] {
         let draft = FakeDraft::following(winding);
         let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
         let requests = (0..256_u32).map(|index| {

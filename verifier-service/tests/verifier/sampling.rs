@@ -10,7 +10,7 @@ use specfleet_speculation::TokenId;
 use crate::support::{Advance, Answer, FakeDraft, N_VOCAB, Verifier, greedy_target, options, plain, request, winding};
 
 /// Ten tokens that are all likely, depending on the last one.
-fn lively() -> ScriptedModel {
+pub(crate) fn lively() -> ScriptedModel {
     ScriptedModel::from_fn(N_VOCAB, |prefix| {
         let last = prefix[prefix.len() - 1];
         let logit = |id: u32| if id < 10 { winding(&[last, id]) as f32 / 6.0 } else { f32::NEG_INFINITY };
@@ -18,7 +18,7 @@ fn lively() -> ScriptedModel {
     })
 }
 
-fn sampled(prompt: &[TokenId], max_tokens: u32, seed: Option<u64>) -> GenerateRequest {
+pub(crate) fn sampled(prompt: &[TokenId], max_tokens: u32, seed: Option<u64>) -> GenerateRequest {
     let sampling = v1::SamplingParams { temperature: Some(1.0), ..Default::default() };
     GenerateRequest { sampling: Some(sampling), seed, ..request(prompt, max_tokens) }
 }
@@ -89,16 +89,28 @@ async fn random_numbers_never_reach_the_wrong_row() {
     }
 }
 
-const TARGET: [f64; 4] = [0.1, 0.2, 0.3, 0.4];
+pub(crate) const TARGET: [f64; 4] = [0.1, 0.2, 0.3, 0.4];
 const DRAFT: [u32; 4] = [4, 3, 2, 1];
 
-/// Draws from `DRAFT` with numbers of its own, and says so.
-fn reversed(advance: &Advance) -> Answer {
+/// A target with the law `TARGET` at every position.
+pub(crate) fn skewed() -> ScriptedModel {
+    ScriptedModel::from_fn(N_VOCAB, |_| {
+        let mut logits = vec![f32::NEG_INFINITY; N_VOCAB];
+        for (logit, p) in logits.iter_mut().zip(TARGET) {
+            *logit = p.ln() as f32;
+        }
+        logits
+    })
+}
+
+/// Draws from `DRAFT` with numbers of its own, which `salt` changes, and says so.
+pub(crate) fn reversed(advance: &Advance, salt: u32) -> Answer {
     let draw = |index: usize| {
         let position = (advance.committed.len() + index) as u32;
         let context = [&advance.committed[..], &[position]].concat();
-        let hash =
-            context.iter().fold(position, |hash, token| (hash ^ token).wrapping_mul(0x9E37_79B1).rotate_left(13));
+        let hash = context
+            .iter()
+            .fold(position ^ salt, |hash, token| (hash ^ token).wrapping_mul(0x9E37_79B1).rotate_left(13));
         let mut point = (hash >> 7) % 10;
         let token_id = (0..4).find(|&id| {
             let weight = DRAFT[id as usize];
@@ -112,7 +124,7 @@ fn reversed(advance: &Advance) -> Answer {
     Answer::Drawn((0..advance.draft_length).map(draw).collect())
 }
 
-fn chi_square(counts: &[u64; 4], law: &[f64; 4]) -> f64 {
+pub(crate) fn chi_square(counts: &[u64; 4], law: &[f64; 4]) -> f64 {
     let total = counts.iter().sum::<u64>() as f64;
     counts.iter().zip(law).map(|(&count, p)| (count as f64 - total * p).powi(2) / (total * p)).sum()
 }
@@ -121,14 +133,7 @@ fn chi_square(counts: &[u64; 4], law: &[f64; 4]) -> f64 {
 /// and after a rejection only tokens that the target likes more than the draft appear.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_output_has_the_law_of_the_target() {
-    let target = ScriptedModel::from_fn(N_VOCAB, |_| {
-        let mut logits = vec![f32::NEG_INFINITY; N_VOCAB];
-        for (logit, p) in logits.iter_mut().zip(TARGET) {
-            *logit = p.ln() as f32;
-        }
-        logits
-    });
-    let verifier = Verifier::with_draft(target, &FakeDraft::new(reversed), options()).await;
+    let verifier = Verifier::with_draft(skewed(), &FakeDraft::new(|advance| reversed(advance, 0)), options()).await;
     let (mut counts, mut n_tested, mut n_accepted) = ([0_u64; 4], 0, 0);
     for index in 0..20_u32 {
         let prompt = [index % 15, index / 15, 5];

@@ -164,6 +164,32 @@ async fn a_deadline_ends_the_request_with_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_deadline_is_passed_on_to_the_draft() {
+    let draft = FakeDraft::following(winding);
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let allowed = Duration::from_secs(15);
+    let mut timed = Request::new(drafted(&[1], 10, 3));
+    timed.set_timeout(allowed);
+    verifier.generate_within(timed).await.assert_consistent();
+    verifier.generate(drafted(&[1], 10, 3)).await.assert_consistent();
+    let [Some(passed_on), None] = draft.timeouts()[..] else { panic!("{:?}", draft.timeouts()) };
+    assert!(passed_on <= allowed && passed_on > allowed / 2, "{passed_on:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strange_text_is_served_or_refused_and_never_an_error_of_ours() {
+    let verifier = Verifier::start(greedy_target(winding), Vec::new(), options());
+    for text in [" ", "\n", "\0", "a\0b", "\u{FFFD}", "🦀", "a🦀", "<end>", "\u{202E}ab", "é", "e\u{301}"] {
+        let wire = GenerateRequest { prompt: Some(Prompt::Text(text.to_owned())), ..request(&[1], 3) };
+        match verifier.generate(wire).await.status {
+            None => {}
+            Some(status) => assert_eq!(status.code(), Code::InvalidArgument, "{text:?}: {status:?}"),
+        }
+        verifier.generate(request(&[1], 3)).await.assert_tokens(&plain(winding, &[1], 3));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_requests_are_refused_and_the_next_one_works() {
     let verifier = Verifier::start(greedy_target(winding), Vec::new(), options());
     let text = |text: &str| GenerateRequest { prompt: Some(Prompt::Text(text.to_owned())), ..request(&[1], 3) };

@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use specfleet_model::{checkpoint::GenerationDefaults, load::Loaded, scripted::ScriptedModel, tokenizer::Tokenizer};
+use specfleet_model::{
+    chat_template::{ChatTemplate, SpecialTokens},
+    checkpoint::GenerationDefaults,
+    load::Loaded,
+    scripted::ScriptedModel,
+    tokenizer::Tokenizer,
+};
 use specfleet_protocol::{
     channel,
     v1::{
@@ -12,13 +18,16 @@ use specfleet_protocol::{
 };
 use specfleet_service::{GrpcServer, Metrics, Readiness, Shutdown};
 use specfleet_speculation::TokenId;
-use specfleet_verifier_service::{Options, Service};
+use specfleet_verifier_service::{Http, Options, Service};
 use tokio::time::{Instant, sleep};
+use tokio_util::task::TaskTracker;
 use tonic::{Request, Status, Streaming, transport::Channel};
 
 mod draft;
+mod http;
 
 pub(crate) use draft::{Advance, Answer, FakeDraft, garbled, version_id};
+pub(crate) use http::{HttpClient, Reply};
 
 /// Ids of the scripted vocabulary: 0 to 13 spell letters, 14 a long text, 15 ends.
 pub(crate) const N_VOCAB: usize = 16;
@@ -65,6 +74,12 @@ pub(crate) fn tokenizer() -> Tokenizer {
     Tokenizer::from_bytes(bytes, &[END], &[END])
 }
 
+/// Only the words count, so that a chat's prompt is what its messages say.
+fn chat_template() -> ChatTemplate {
+    let source = "{% for message in messages %}{{ message.content }}{% endfor %}";
+    ChatTemplate::new(source, SpecialTokens::default()).unwrap()
+}
+
 /// A request with a greedy setting.
 pub(crate) fn request(prompt: &[TokenId], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
@@ -91,12 +106,15 @@ pub(crate) fn options() -> Options {
         draft_length: 3,
         max_draft_length: 17,
         draft_wait: PATIENCE,
+        untrusted_drafts: Vec::new(),
     }
 }
 
 /// A running verifier.
 pub(crate) struct Verifier {
     pub(crate) client: VerifierServiceClient<Channel>,
+    http: Http,
+    http_servers: TaskTracker,
     pub(crate) metrics: Metrics,
     pub(crate) shutdown: Shutdown,
 }
@@ -112,10 +130,20 @@ pub(crate) struct Outcome {
 
 impl Verifier {
     pub(crate) fn start(model: ScriptedModel, drafts: Vec<(String, Channel)>, options: Options) -> Self {
+        Self::spelling(model, tokenizer(), drafts, options)
+    }
+
+    /// With another vocabulary.
+    pub(crate) fn spelling(
+        model: ScriptedModel,
+        tokenizer: Tokenizer,
+        drafts: Vec<(String, Channel)>,
+        options: Options,
+    ) -> Self {
         let loaded = Loaded {
             model: Box::new(model),
-            tokenizer: tokenizer(),
-            chat_template: None,
+            tokenizer,
+            chat_template: Some(chat_template()),
             generation: GenerationDefaults::default(),
             label: "scripted".to_owned(),
         };
@@ -124,12 +152,18 @@ impl Verifier {
         let (channel, incoming) = channel::in_memory();
         let (readiness, shutdown) = (Readiness::new(), Shutdown::new(Duration::from_millis(300)));
         readiness.set_ready();
+        let http = Http::new(&metrics, readiness.clone(), shutdown.clone());
+        http.open(&service);
         let server = GrpcServer::new(readiness, shutdown.clone(), &metrics).add_service(service.grpc());
+        let http_servers = TaskTracker::new();
+        let for_http = http_servers.clone();
         tokio::spawn(async move {
             server.serve_with_incoming(incoming).await.unwrap();
+            for_http.close();
+            for_http.wait().await;
             service.stop().await;
         });
-        Self { client: VerifierServiceClient::new(channel), metrics, shutdown }
+        Self { client: VerifierServiceClient::new(channel), http, http_servers, metrics, shutdown }
     }
 
     /// With one draft, which is ready.
@@ -167,6 +201,24 @@ impl Verifier {
             Err(status) => outcome.status = Some(status),
         }
         outcome
+    }
+
+    /// Runs a request for several continuations to its end. Each is what a request for it alone would have been, except
+    /// that only the first one holds `started`.
+    pub(crate) async fn choices(&self, request: GenerateRequest) -> Result<Vec<Outcome>, Status> {
+        let mut outcomes: Vec<Outcome> = (0..request.n).map(|_| Outcome::default()).collect();
+        let mut stream = self.stream(request).await?;
+        while let Some(response) = stream.message().await? {
+            let index = match response.event.as_ref().unwrap() {
+                Event::Started(_) => 0,
+                Event::Committed(round) => round.choice_index,
+                Event::Finished(finished) => finished.choice_index,
+            };
+            assert!(outcomes[0].started.is_some() || matches!(response.event, Some(Event::Started(_))));
+            outcomes[index as usize].take(response);
+        }
+        assert!(outcomes.iter().all(|outcome| outcome.finished.is_some()), "an end for each continuation");
+        Ok(outcomes)
     }
 
     /// The value of a metric, all labels that contain `label` added up.
@@ -216,7 +268,7 @@ impl Outcome {
         match response.event.unwrap() {
             Event::Started(started) => self.started = Some(started),
             Event::Committed(round) => {
-                assert!(self.started.is_some(), "Started comes first");
+                assert!(self.started.is_some() || round.choice_index > 0, "Started comes first");
                 self.rounds.push(round);
             }
             Event::Finished(finished) => self.finished = Some(finished),

@@ -24,6 +24,7 @@ use crate::{
         PlainReason, Reply,
         draft::{Draft, OpenSession, State},
     },
+    error::shortened,
     wire,
 };
 
@@ -32,6 +33,9 @@ use crate::{
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long a half-closed stream may take to end before it is cut.
 const GOODBYE: Duration = Duration::from_secs(1);
+
+/// As much as a log and a status repeat of what should be a version id.
+const VERSION_DIGITS: usize = 64;
 
 /// The async end.
 pub(super) struct Conversation {
@@ -61,6 +65,7 @@ impl Conversation {
         let closed = ended.err().map(|Failure { mut closed, detail }| {
             // The request's own time is up, and the call ended with it: that says nothing about the draft.
             closed.draft_in_doubt &= time_left.is_none_or(|left| started.elapsed() < left);
+            Span::current().record("ended_by", closed.reason.as_str());
             warn!(reason = %closed.reason, detail, "draft session ended; the request goes on without it");
             if closed.draft_in_doubt {
                 let in_doubt = match closed.reason {
@@ -149,6 +154,7 @@ impl Conversation {
         if served == *pin {
             return Ok(());
         }
+        let served = shortened(&served, VERSION_DIGITS);
         Err(Failure::of_version(format!("pinned to {pin}, but the draft opened as {served:?}"), false))
     }
 
@@ -160,7 +166,8 @@ impl Conversation {
     ) -> Result<Reply, Failure> {
         let pin = &self.identity.version_id;
         if proposal.version_id != *pin {
-            let detail = format!("pinned to {pin}, but the proposal is of {:?}", proposal.version_id);
+            let sent = shortened(&proposal.version_id, VERSION_DIGITS);
+            let detail = format!("pinned to {pin}, but the proposal is of {sent:?}");
             return Err(Failure::of_version(detail, true));
         }
         let pending = pending.ok_or_else(|| Failure::malformed("a proposal came that was not asked for"))?;
@@ -185,6 +192,7 @@ fn request_of(message: draft_request::Message) -> v1::DraftRequest {
 fn advance_of(ask: Ask) -> (draft_request::Message, Pending) {
     let span = info_span!(parent: &ask.span, "draft_call", draft_length = ask.draft_length,
         n_proposed = Empty, queue_micros = Empty, compute_micros = Empty);
+    let traceparent = propagation::traceparent(&span);
     let pending = Pending {
         round: ask.round,
         draft_length: ask.draft_length as usize,
@@ -199,6 +207,7 @@ fn advance_of(ask: Ask) -> (draft_request::Message, Pending) {
         draft_length: ask.draft_length,
         // 0 would mean no limit.
         time_budget_micros: u32::try_from(ask.wait.as_micros()).unwrap_or(u32::MAX).max(1),
+        traceparent,
     };
     (draft_request::Message::Advance(advance), pending)
 }

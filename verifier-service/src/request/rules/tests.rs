@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use prost::Message;
-use specfleet_protocol::{convert::DistributionForm, limits::MessageLimits};
+use specfleet_protocol::{convert::DistributionForm, limits::MessageLimits, v1::generate_request::Prompt};
 
 use super::{
     passed_on::{MAX_END_TOKENS, MAX_LOGIT_BIASES, MAX_REQUEST_ID_BYTES, VERSION_ID_DIGITS},
@@ -21,6 +21,7 @@ fn rules() -> Rules {
         draft_length: 3,
         max_draft_length: 5,
         draft_wait: Duration::from_millis(30),
+        max_choices: 5,
     }
 }
 
@@ -60,6 +61,17 @@ fn what_is_left_open_is_filled_in() {
     assert_eq!(sampling.end_tokens, [END]);
 }
 
+/// One such row would fail the whole pass, and the requests of others with it.
+#[test]
+fn a_text_with_a_token_that_only_the_tokenizer_knows_is_refused() {
+    let bytes = ["<end>", "a", "b", "c"].map(|text| text.as_bytes().to_vec()).to_vec();
+    let rules = Rules { tokenizer: Tokenizer::from_bytes(bytes, &[0], &[0]), n_vocab: 3, ..rules() };
+    assert_eq!(rules.check(text("ab"), Instant::now(), None).unwrap().prompt, [1, 2]);
+    let Err(Error::Invalid(violations)) = rules.check(text("abc"), Instant::now(), None) else { panic!("accepted") };
+    assert_eq!(violations[0].field, "text");
+    assert!(violations[0].description.contains("token 3, but the model knows ids below 3"), "{violations:?}");
+}
+
 #[test]
 fn a_seed_makes_the_text_independent_of_the_draft_unless_asked_otherwise() {
     let seeded = v1::GenerateRequest { seed: Some(7), ..text("a") };
@@ -67,6 +79,24 @@ fn a_seed_makes_the_text_independent_of_the_draft_unless_asked_otherwise() {
     let rule = v1::AcceptanceRule::Standard.into();
     let speculation = Some(v1::SpeculationOptions { rule, ..Default::default() });
     assert_eq!(check(v1::GenerateRequest { speculation, ..seeded }).unwrap().rule, Rule::Standard);
+}
+
+#[test]
+fn continuations_are_one_unless_asked_otherwise_and_no_more_than_there_is_room_for() {
+    let n_choices = |n| check(v1::GenerateRequest { n, ..text("a") }).unwrap().n_choices;
+    assert_eq!([0, 1, 5].map(n_choices), [1, 1, 5]);
+    assert_eq!(bad_fields(v1::GenerateRequest { n: 6, ..text("a") }), ["n"]);
+    assert_eq!(bad_fields(v1::GenerateRequest { n: u32::MAX, ..text("a") }), ["n"]);
+}
+
+#[test]
+fn every_continuation_has_a_seed_of_its_own_and_the_first_one_the_request_s() {
+    let seeded = |n| check(v1::GenerateRequest { n, seed: Some(7), ..text("a") }).unwrap();
+    let seeds: Vec<RequestSeed> = (0..5).map(|index| seeded(5).seed_of(index)).collect();
+    assert_eq!(seeds[0], seeded(1).seed_of(0));
+    for (index, seed) in seeds.iter().enumerate() {
+        assert!(!seeds[..index].contains(seed), "{index}");
+    }
 }
 
 #[test]
@@ -142,6 +172,15 @@ fn ignoring_the_end_keeps_the_stop_tokens() {
     let request = check(v1::GenerateRequest { ignore_eos: true, stop_token_ids: vec![1], ..text("a") }).unwrap();
     assert_eq!(request.end_tokens, [1]);
     assert_eq!(request.transforms.params().end_tokens, [1, END], "min_tokens bans both");
+}
+
+#[test]
+fn stop_strings_say_something_and_not_too_much() {
+    let stopping = |stop: Vec<String>| v1::GenerateRequest { stop, ..text("a") };
+    assert_eq!(*check(stopping(vec!["a".to_owned(), "\n\n".to_owned()])).unwrap().stops, ["a", "\n\n"]);
+    for bad in [vec![String::new()], vec!["a".repeat(1025)], vec!["a".to_owned(); 65]] {
+        assert_eq!(bad_fields(stopping(bad)), ["stop"]);
+    }
 }
 
 #[test]

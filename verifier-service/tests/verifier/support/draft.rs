@@ -77,6 +77,8 @@ struct Inner {
     identity: Mutex<v1::Identity>,
     advances: Mutex<Vec<Advance>>,
     opens: Mutex<Vec<v1::Open>>,
+    /// What each stream was allowed to take.
+    timeouts: Mutex<Vec<Option<Duration>>>,
     n_open: AtomicUsize,
     /// The answer about identity, if it is none.
     identity_failure: Mutex<Option<Status>>,
@@ -87,6 +89,19 @@ pub(crate) fn garbled() -> Status {
     let mut headers = HeaderMap::new();
     headers.insert("grpc-status-details-bin", HeaderValue::from_static("!!!"));
     Status::with_metadata(Code::Internal, "garbled", MetadataMap::from_headers(headers))
+}
+
+/// As the gRPC protocol writes it: a number and a unit.
+fn parse_timeout(timeout: &str) -> Duration {
+    let (number, unit) = timeout.split_at(timeout.len() - 1);
+    let number = number.parse().unwrap();
+    match unit {
+        "n" => Duration::from_nanos(number),
+        "u" => Duration::from_micros(number),
+        "m" => Duration::from_millis(number),
+        "S" => Duration::from_secs(number),
+        other => panic!("a unit of {other:?}"),
+    }
 }
 
 /// 64 hexadecimal digits.
@@ -116,6 +131,7 @@ impl FakeDraft {
                 identity: Mutex::new(identity::to_wire(&identity, true)),
                 advances: Mutex::default(),
                 opens: Mutex::default(),
+                timeouts: Mutex::default(),
                 n_open: AtomicUsize::new(0),
                 identity_failure: Mutex::default(),
             }),
@@ -164,6 +180,11 @@ impl FakeDraft {
 
     pub(crate) fn opens(&self) -> Vec<v1::Open> {
         self.inner.opens.lock().unwrap().clone()
+    }
+
+    /// What each stream was allowed to take.
+    pub(crate) fn timeouts(&self) -> Vec<Option<Duration>> {
+        self.inner.timeouts.lock().unwrap().clone()
     }
 
     pub(crate) fn n_open(&self) -> usize {
@@ -263,6 +284,8 @@ impl DraftService for FakeDraft {
     type DraftStream = Pin<Box<dyn Stream<Item = Result<DraftResponse, Status>> + Send>>;
 
     async fn draft(&self, request: Request<Streaming<DraftRequest>>) -> Result<Response<Self::DraftStream>, Status> {
+        let timeout = request.metadata().get("grpc-timeout").map(|timeout| parse_timeout(timeout.to_str().unwrap()));
+        self.inner.timeouts.lock().unwrap().push(timeout);
         let (answers, stream) = mpsc::channel(4);
         let draft = self.clone();
         tokio::spawn(async move {

@@ -1,0 +1,168 @@
+//! The HTTP face: the API that clients of language models already speak.
+//!
+//! | path | what |
+//! |---|---|
+//! | `POST /v1/chat/completions` | messages in, the assistant's next one out; JSON, or a stream of events |
+//! | `POST /v1/completions` | the same for prompts as text or token ids, several at a time |
+//! | `GET /v1/models` | the target, and the drafts behind it |
+//! | `POST /tokenize`, `POST /detokenize` | what the model sees of a text |
+//! | `GET /health`, `/ready`, `/metrics`, `/version` | as on the page for probes |
+//!
+//! Bodies become the same [`GenerateRequest`](specfleet_protocol::v1::GenerateRequest) that the gRPC face takes, and
+//! [`crate::request`] checks it: what is allowed is the same on both. Fields that no server knows are ignored; known
+//! ones that cannot be honoured are refused ([`unsupported`]); the object `speculation` is this server's own.
+//!
+//! Two headers count: `x-request-id` names the call, and `request-timeout-ms` is how long its client will wait. A
+//! client that closes its connection has cancelled its call.
+
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use axum::{
+    Router,
+    extract::{FromRequestParts, Request},
+    http::request::Parts,
+    middleware::from_fn_with_state,
+    routing::{get, post},
+    serve::ListenerExt,
+};
+use specfleet_service::{Drain, Metrics, MetricsPage, Readiness, Shutdown};
+use tokio::net::TcpListener;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::{Service, error::Error, service::Shared};
+
+mod answer;
+mod body;
+mod call;
+mod chat;
+mod completions;
+mod content;
+mod events;
+mod failure;
+mod logprobs;
+mod models;
+mod observe;
+mod sampling;
+mod speculation;
+mod sse;
+mod tokenize;
+mod unsupported;
+mod usage;
+
+use failure::Failure;
+use observe::Durations;
+
+const REQUEST_ID: &str = "x-request-id";
+const REQUEST_TIMEOUT: &str = "request-timeout-ms";
+
+/// The HTTP face of a verifier. It can be served before the model is loaded: calls are refused until
+/// [`open`](Self::open). Clones share one state.
+#[derive(Clone)]
+pub struct Http {
+    opened: Arc<OnceLock<Opened>>,
+    drain: Drain,
+    page: MetricsPage,
+    durations: Durations,
+}
+
+struct Opened {
+    shared: Arc<Shared>,
+    /// In seconds since 1970.
+    at: u64,
+}
+
+impl Http {
+    /// A face that leaves with `shutdown`, and shows `metrics` and `readiness`.
+    pub fn new(metrics: &Metrics, readiness: Readiness, shutdown: Shutdown) -> Self {
+        Self {
+            opened: Arc::default(),
+            page: MetricsPage::new(metrics, readiness.clone()),
+            drain: Drain::new(readiness, shutdown),
+            durations: Durations::new(&metrics.meter()),
+        }
+    }
+
+    /// Answers calls by `service` from now on. Only the first one counts.
+    pub fn open(&self, service: &Service) {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let opened = Opened { shared: service.shared(), at: since_epoch.as_secs() };
+        // A second one would be a mistake of the caller; the first serves on.
+        let _ = self.opened.set(opened);
+    }
+
+    /// Serves until shutdown has drained. New calls are refused meanwhile, in words.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let drain = self.drain.clone();
+        // Chunks are small and awaited: never hold them back to fill a packet. A connection where that cannot be had
+        // still works.
+        let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
+        tokio::select! {
+            served = async { axum::serve(listener, self.router()).await } => served,
+            () = drain.run() => Ok(()),
+        }
+    }
+
+    /// The routes, for tests that need no port.
+    pub fn router(self) -> Router {
+        let page = self.page.clone().router();
+        let observed = from_fn_with_state(self.durations.clone(), observe::observe);
+        Router::new()
+            .route("/v1/chat/completions", post(chat::answer))
+            .route("/v1/completions", post(completions::answer))
+            .route("/v1/models", get(models::list))
+            .route("/v1/models/{*id}", get(models::show))
+            .route("/tokenize", post(tokenize::tokenize))
+            .route("/detokenize", post(tokenize::detokenize))
+            .method_not_allowed_fallback(method_not_allowed)
+            .layer(observed)
+            .route("/version", get(models::version))
+            .with_state(self)
+            .merge(page)
+            .fallback(not_found)
+    }
+
+    fn shared(&self) -> Result<&Arc<Shared>, Failure> {
+        self.opened.get().map(|opened| &opened.shared).ok_or_else(Failure::loading)
+    }
+
+    fn opened_at(&self) -> u64 {
+        self.opened.get().map_or(0, |opened| opened.at)
+    }
+}
+
+/// A call that has been let in, and is waited for when the process leaves.
+struct Entered {
+    shared: Arc<Shared>,
+    drain: Drain,
+    running: TaskTrackerToken,
+}
+
+impl Entered {
+    fn check_model(&self, asked: Option<&str>) -> Result<(), Failure> {
+        self.shared.check_model(asked)
+    }
+}
+
+impl FromRequestParts<Http> for Entered {
+    type Rejection = Failure;
+
+    async fn from_request_parts(_: &mut Parts, http: &Http) -> Result<Self, Failure> {
+        let running = http.drain.enter().ok_or(Error::Draining)?;
+        Ok(Self { shared: http.shared()?.clone(), drain: http.drain.clone(), running })
+    }
+}
+
+async fn not_found(request: Request) -> Failure {
+    Failure::not_found(request.uri().path())
+}
+
+async fn method_not_allowed(request: Request) -> Failure {
+    Failure::method_not_allowed(request.method().as_str(), request.uri().path())
+}

@@ -1,0 +1,109 @@
+//! A call of either endpoint, from its requests to its answer.
+
+use std::time::{Duration, Instant};
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE, request::Parts},
+    response::{IntoResponse, Response},
+};
+use specfleet_protocol::v1::GenerateRequest;
+use uuid::Uuid;
+
+use super::{
+    Entered, REQUEST_ID, REQUEST_TIMEOUT,
+    answer::{self, Chunks, Head, Spelling},
+    content::Form,
+    events::Events,
+    failure::Failure,
+    sampling::Settings,
+    sse,
+};
+use crate::{
+    api::admit::Running,
+    error::{Error, Violation},
+    request::Deadline,
+};
+
+/// What a call's headers say.
+#[derive(Debug)]
+pub(super) struct Wishes {
+    /// Names the call in logs, traces and answers.
+    pub(super) request_id: String,
+    arrived: Instant,
+    deadline: Option<Deadline>,
+}
+
+/// Requests that are answered together.
+pub(super) struct Call {
+    pub(super) entered: Entered,
+    pub(super) wishes: Wishes,
+    pub(super) settings: Settings,
+    /// One for each prompt, with the same settings.
+    pub(super) requests: Vec<GenerateRequest>,
+}
+
+impl Call {
+    /// Runs the call.
+    pub(super) async fn answer<S: Spelling>(self, spelling: S) -> Result<Response, Failure> {
+        let n_of_prompt = self.requests.first().map_or(1, |request| request.n as usize);
+        let n_choices = n_of_prompt * self.requests.len();
+        let with_logprobs = self.requests.iter().any(|request| request.top_logprobs.is_some());
+        let Self { entered, wishes, settings, requests } = self;
+        let running = admit(&entered, &wishes, requests).await.inspect_err(|error| {
+            entered.shared.engine.count_refusal(error);
+        })?;
+        let fingerprint = entered.shared.fingerprint(settings.speculation.as_ref());
+        let head = Head::new::<S>(&wishes.request_id, &entered.shared.identity.label, fingerprint);
+        let tokenizer = entered.shared.rules.tokenizer.clone();
+        let form = Form { tokenizer, with_logprobs, n_of_prompt, n_choices };
+        let events = Events::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
+        let mut response = if settings.is_stream() {
+            sse::respond(events, Chunks::new(head, form, spelling, settings.wants_usage()))
+        } else {
+            let body = answer::collect(events, &head, &form, &spelling).await?;
+            ([(CONTENT_TYPE, "application/json")], body).into_response()
+        };
+        if let Ok(request_id) = HeaderValue::from_str(&wishes.request_id) {
+            response.headers_mut().insert(REQUEST_ID, request_id);
+        }
+        Ok(response)
+    }
+}
+
+/// Admits all requests, or none: the first that is refused takes the others with it.
+async fn admit(entered: &Entered, wishes: &Wishes, requests: Vec<GenerateRequest>) -> Result<Vec<Running>, Error> {
+    // More than there are places would find no room however often they came again.
+    let (n_prompts, n_places) = (requests.len(), entered.shared.engine.n_places());
+    let n_choices: usize = requests.iter().map(|request| request.n as usize).sum();
+    if n_prompts == 0 || (n_prompts > 1 && n_choices > n_places) {
+        let description =
+            format!("holds {n_prompts} prompts for {n_choices} continuations, allowed: from 1 to {n_places} of them");
+        return Err(Error::Invalid(vec![Violation::new("prompt", description)]));
+    }
+    let mut checked = Vec::with_capacity(requests.len());
+    for request in requests {
+        checked.push(entered.shared.check(request, wishes.arrived, wishes.deadline).await?);
+    }
+    checked.into_iter().map(|checked| entered.shared.run(checked)).collect()
+}
+
+impl<S: Sync> FromRequestParts<S> for Wishes {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let arrived = Instant::now();
+        let request_id = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
+        let request_id = request_id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+        Ok(Self { request_id, arrived, deadline: deadline(&parts.headers, arrived)? })
+    }
+}
+
+fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Deadline>, Failure> {
+    let Some(value) = headers.get(REQUEST_TIMEOUT) else { return Ok(None) };
+    let millis: Option<u32> = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let allowed = millis.filter(|&millis| millis > 0).map(|millis| Duration::from_millis(millis.into()));
+    let message = || format!("the header {REQUEST_TIMEOUT} is {value:?}, allowed: whole milliseconds from 1");
+    let allowed = allowed.ok_or_else(|| Failure::invalid(REQUEST_TIMEOUT, message()))?;
+    Ok(Some(Deadline { at: arrived + allowed, allowed }))
+}

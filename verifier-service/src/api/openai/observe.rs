@@ -1,0 +1,113 @@
+//! A span and a duration for each call, from its first byte to the last of its answer.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{MatchedPath, Request, State},
+    middleware::Next,
+    response::Response,
+};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use opentelemetry::{
+    KeyValue,
+    metrics::{Histogram, Meter},
+};
+use specfleet_service::{propagation::adopt_parent, telemetry::SECONDS_BUCKETS};
+use tokio::time::Instant;
+use tracing::{Instrument, Span, field::Empty, info_span};
+
+/// Paths that the caller made up must not become labels.
+const OTHER: &str = "_OTHER";
+/// A client that left before its answer was there. Not a status that anybody is sent.
+const CLIENT_GONE: u16 = 499;
+
+/// Where durations go.
+#[derive(Clone, Debug)]
+pub(super) struct Durations(Histogram<f64>);
+
+impl Durations {
+    pub(super) fn new(meter: &Meter) -> Self {
+        let histogram = meter
+            .f64_histogram("http.server.request.duration")
+            .with_unit("s")
+            .with_description("Duration of HTTP calls, streams to their end")
+            .with_boundaries(SECONDS_BUCKETS.to_vec());
+        Self(histogram.build())
+    }
+}
+
+/// A layer around all routes.
+pub(super) async fn observe(State(Durations(durations)): State<Durations>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or(OTHER, MatchedPath::as_str).to_owned();
+    let method = request.method().to_string();
+    let span = info_span!(
+        "http",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = route,
+        http.response.status_code = Empty,
+    );
+    adopt_parent(&span, request.headers());
+    let mut call = Call { span: span.clone(), method, route, status: CLIENT_GONE, started: Instant::now(), durations };
+    let response = next.run(request).instrument(span).await;
+    call.status = response.status().as_u16();
+    response.map(|inner| Body::new(ObservedBody { inner, call }))
+}
+
+/// Ends when dropped: with the answer's last byte, or with the client.
+struct Call {
+    span: Span,
+    method: String,
+    route: String,
+    status: u16,
+    started: Instant,
+    durations: Histogram<f64>,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.span.record("http.response.status_code", self.status);
+        if self.status >= 500 {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        self.durations.record(
+            self.started.elapsed().as_secs_f64(),
+            &[
+                KeyValue::new("http.request.method", std::mem::take(&mut self.method)),
+                KeyValue::new("http.route", std::mem::take(&mut self.route)),
+                KeyValue::new("http.response.status_code", i64::from(self.status)),
+            ],
+        );
+    }
+}
+
+/// A body that keeps the span open, and enters it.
+struct ObservedBody {
+    inner: Body,
+    call: Call,
+}
+
+impl HttpBody for ObservedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let _entered = this.call.span.enter();
+        Pin::new(&mut this.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,85 @@
+#![allow(clippy::unwrap_used)]
+
+use std::str::FromStr;
+
+use specfleet_speculation::honesty::Observation;
+
+use super::{
+    untrusted::{NotAVersion, VERSION_DIGITS},
+    *,
+};
+
+fn identity(digit: char) -> v1::Identity {
+    v1::Identity {
+        version_id: digit.to_string().repeat(VERSION_DIGITS),
+        label: "draft".to_owned(),
+        ..Default::default()
+    }
+}
+
+/// What a draft shows that always proposes the likeliest token and reports that others are as likely.
+fn lie() -> Observation {
+    Observation { expected: 0.5, accepted: true, rank: 0.1, place: 0.1 }
+}
+
+fn trust_of(versions: &Versions) -> Vec<v1::DraftTrust> {
+    versions.list().iter().map(v1::DraftVersion::trust).collect()
+}
+
+#[test]
+fn untrusted_drafts_are_named_by_version_prefix_or_all() {
+    let parse = UntrustedDraft::from_str;
+    assert_eq!(parse("all"), Ok(UntrustedDraft::All));
+    assert_eq!(parse("0123abcd"), Ok(UntrustedDraft::Version("0123abcd".to_owned())));
+    assert!(parse(&"a".repeat(VERSION_DIGITS)).is_ok());
+    for bad in ["", "0123abc", "0123ABCD", "ALL", "small-draft", &"a".repeat(VERSION_DIGITS + 1)] {
+        assert_eq!(parse(bad), Err(NotAVersion), "{bad}");
+    }
+}
+
+#[test]
+fn an_untrusted_version_is_never_believed_and_others_are() {
+    let versions = Versions::new(vec!["aaaaaaaa".parse().unwrap()]);
+    assert!(!versions.of(&identity('a')).is_trusted());
+    assert!(versions.of(&identity('b')).is_trusted());
+    assert_eq!(trust_of(&versions), [v1::DraftTrust::Untrusted, v1::DraftTrust::Trusted]);
+    assert!(!Versions::new(vec![UntrustedDraft::All]).of(&identity('b')).is_trusted());
+}
+
+#[test]
+fn a_version_is_one_record_whoever_serves_it() {
+    let versions = Versions::new(Vec::new());
+    versions.of(&identity('a')).count_round(3, 2);
+    versions.of(&v1::Identity { incarnation: "another".to_owned(), ..identity('a') }).count_round(3, 1);
+    let [version] = &versions.list()[..] else { panic!("not one version") };
+    assert_eq!((version.tokens_proposed, version.tokens_accepted), (6, 3));
+}
+
+#[test]
+fn a_refuted_version_is_quarantined_for_good_and_says_why() {
+    let versions = Versions::new(Vec::new());
+    let (liar, other) = (versions.of(&identity('a')), versions.of(&identity('b')));
+    let mut n_positions = 0;
+    while liar.is_trusted() {
+        assert!(n_positions < 1000);
+        assert_eq!(liar.audit(&[lie()]).is_quarantined, !liar.is_trusted());
+        n_positions += 1;
+    }
+    assert_eq!(trust_of(&versions), [v1::DraftTrust::Quarantined, v1::DraftTrust::Trusted]);
+    let wire = &versions.list()[0];
+    assert!(wire.detail.contains(&format!("after {n_positions} tested positions")), "{}", wire.detail);
+    let honesty = wire.honesty.unwrap();
+    assert!(honesty.acceptance_evidence.max(honesty.rank_evidence) >= honesty.threshold);
+    assert!(other.is_trusted());
+    assert!(!versions.of(&identity('a')).is_trusted());
+}
+
+#[test]
+fn a_draft_that_makes_up_versions_is_not_believed_and_fills_no_memory() {
+    let versions = Versions::new(Vec::new());
+    let made_up = |number: usize| v1::Identity { version_id: format!("{number:064x}"), ..Default::default() };
+    assert!((0..MAX_VERSIONS).all(|number| versions.of(&made_up(number)).is_trusted()));
+    assert!(!versions.of(&made_up(MAX_VERSIONS)).is_trusted());
+    assert_eq!(versions.list().len(), MAX_VERSIONS);
+    assert!(versions.of(&made_up(7)).is_trusted(), "those that are known keep their standing");
+}

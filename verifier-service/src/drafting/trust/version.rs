@@ -1,0 +1,145 @@
+//! The record of one version.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use specfleet_protocol::v1;
+use specfleet_speculation::honesty::{Audit, Figures, Observation, Test};
+use tracing::error;
+
+/// A draft version and its record, whichever processes serve it.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) id: Arc<str>,
+    label: String,
+    /// Locked for the length of a few copies: nobody who holds it waits for anything.
+    record: Mutex<Record>,
+}
+
+#[derive(Debug)]
+struct Record {
+    trust: Trust,
+    audit: Audit,
+    n_proposed: u64,
+    n_accepted: u64,
+}
+
+/// What its q is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It is used, and audited.
+    Trusted,
+    /// Nothing, says the operator.
+    Untrusted,
+    /// Nothing, as the audit has shown.
+    Quarantined { detail: String },
+}
+
+/// Where a version stands after an audited round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) before: Figures,
+    pub(crate) figures: Figures,
+    pub(crate) is_quarantined: bool,
+}
+
+impl Version {
+    pub(super) fn new(identity: &v1::Identity, trust: Trust) -> Self {
+        let record = Record { trust, audit: Audit::new(), n_proposed: 0, n_accepted: 0 };
+        Self { id: identity.version_id.as_str().into(), label: identity.label.clone(), record: Mutex::new(record) }
+    }
+
+    /// Whether its q may be used.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.record().trust == Trust::Trusted
+    }
+
+    /// A round has tested a proposal of `n_proposed` tokens.
+    pub(crate) fn count_round(&self, n_proposed: usize, n_accepted: usize) {
+        let mut record = self.record();
+        record.n_proposed += n_proposed as u64;
+        record.n_accepted += n_accepted as u64;
+    }
+
+    /// Takes in what a round has shown, and quarantines the version if that refutes its claim.
+    pub(crate) fn audit(&self, observations: &[Observation]) -> Standing {
+        let mut record = self.record();
+        let before = record.audit.figures();
+        observations.iter().for_each(|observation| record.audit.observe(observation));
+        let figures = record.audit.figures();
+        let mut refutation = None;
+        if let (Trust::Trusted, Some(test)) = (&record.trust, record.audit.failed()) {
+            let detail = Refutation { test, figures }.to_string();
+            record.trust = Trust::Quarantined { detail: detail.clone() };
+            refutation = Some(detail);
+        }
+        let standing = Standing { before, figures, is_quarantined: record.audit.failed().is_some() };
+        drop(record);
+        if let Some(detail) = refutation {
+            error!(
+                version = &*self.id,
+                label = self.label,
+                "draft version quarantined: {detail}. From now on its tokens are judged as point masses, which is exact \
+                 whatever it reports and accepts fewer. Upgrade the draft; to keep the version quarantined over a restart \
+                 use --untrusted-draft {}",
+                self.id
+            );
+        }
+        standing
+    }
+
+    pub(super) fn to_wire(&self) -> v1::DraftVersion {
+        let record = self.record();
+        let (trust, detail) = match &record.trust {
+            Trust::Trusted => (v1::DraftTrust::Trusted, ""),
+            Trust::Untrusted => (v1::DraftTrust::Untrusted, ""),
+            Trust::Quarantined { detail } => (v1::DraftTrust::Quarantined, detail.as_str()),
+        };
+        let figures = record.audit.figures();
+        v1::DraftVersion {
+            version_id: self.id.to_string(),
+            label: self.label.clone(),
+            trust: trust.into(),
+            detail: detail.to_owned(),
+            tokens_proposed: record.n_proposed,
+            tokens_accepted: record.n_accepted,
+            honesty: Some(v1::HonestyAudit {
+                positions: figures.positions,
+                expected_accepted: figures.expected_accepted,
+                accepted: figures.accepted,
+                acceptance_evidence: figures.acceptance_evidence,
+                rank_evidence: figures.rank_evidence,
+                threshold: figures.threshold,
+            }),
+        }
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says how a claim was refuted.
+struct Refutation {
+    test: Test,
+    figures: Figures,
+}
+
+impl fmt::Display for Refutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { positions, expected_accepted, accepted, acceptance_evidence, rank_evidence, threshold } =
+            self.figures;
+        let (what, evidence) = match self.test {
+            Test::Acceptance => ("how many tokens passed", acceptance_evidence),
+            Test::Rank => ("where tokens fall in it", rank_evidence),
+        };
+        write!(
+            f,
+            "its tokens are not drawn from the q it reports, as shown by {what}: evidence {evidence:.1}, threshold \
+             {threshold:.1}, after {positions} tested positions, of which {accepted} passed and {expected_accepted:.1} \
+             should have"
+        )
+    }
+}
