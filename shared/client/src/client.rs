@@ -1,6 +1,11 @@
 //! Connections to the two services.
 
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
 use specfleet_protocol::channel::{self, ChannelOptions};
+use specfleet_protocol::limits::MESSAGE_CEILING;
+use tonic::Status;
 use tonic::transport::Channel;
 
 use crate::error::{Error, Service, innermost};
@@ -27,7 +32,9 @@ impl Client {
 
     /// A client over a channel that exists already, for example one in memory. `endpoint` names it in errors.
     pub fn from_channel(channel: Channel, endpoint: impl Into<String>) -> Self {
-        Self { service: VerifierServiceClient::new(channel), endpoint: endpoint.into() }
+        // The log-probabilities of a long prompt are one message, above what the library allows unless told otherwise.
+        let service = VerifierServiceClient::new(channel).max_decoding_message_size(MESSAGE_CEILING);
+        Self { service, endpoint: endpoint.into() }
     }
 
     /// Starts a request and returns its events. See [`crate::request`] for the usual ones.
@@ -35,8 +42,9 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] if the verifier does not take it. It may also take it and refuse later, in the stream.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Generation, Error> {
-        match self.service.clone().generate(request).await {
-            Ok(response) => Ok(Generation::new(response.into_inner(), self.endpoint.clone())),
+        let n = request.n;
+        match contained(self.service.clone().generate(request)).await {
+            Ok(response) => Ok(Generation::new(response.into_inner(), self.endpoint.clone(), n)),
             Err(status) => Err(Error::from_status(Service::Verifier, &self.endpoint, &status)),
         }
     }
@@ -47,8 +55,20 @@ impl Client {
     /// [`Error::Refused`] or [`Error::ConnectionLost`].
     pub async fn identity(&self) -> Result<v1::VerifierServiceGetIdentityResponse, Error> {
         let request = v1::VerifierServiceGetIdentityRequest { include_token_digests: false };
-        match self.service.clone().get_identity(request).await {
+        match contained(self.service.clone().get_identity(request)).await {
             Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(Error::from_status(Service::Verifier, &self.endpoint, &status)),
+        }
+    }
+
+    /// What the verifier knows of each draft version that has proposed to it: how far it is trusted, and the evidence.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] or [`Error::ConnectionLost`].
+    pub async fn draft_versions(&self) -> Result<Vec<v1::DraftVersion>, Error> {
+        let request = v1::VerifierServiceListDraftVersionsRequest {};
+        match contained(self.service.clone().list_draft_versions(request)).await {
+            Ok(response) => Ok(response.into_inner().versions),
             Err(status) => Err(Error::from_status(Service::Verifier, &self.endpoint, &status)),
         }
     }
@@ -82,11 +102,21 @@ impl DraftClient {
     /// [`Error::Refused`] or [`Error::ConnectionLost`].
     pub async fn identity(&self) -> Result<v1::Identity, Error> {
         let request = v1::DraftServiceGetIdentityRequest { include_token_digests: false };
-        match self.service.clone().get_identity(request).await {
+        match contained(self.service.clone().get_identity(request)).await {
             Ok(response) => Ok(response.into_inner().identity.unwrap_or_default()),
             Err(status) => Err(Error::from_status(Service::Draft, &self.endpoint, &status)),
         }
     }
+}
+
+/// The gRPC library panics at a status whose details are not what they should be. A peer must not end its client.
+async fn contained<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|_| Err(unreadable()))
+}
+
+/// In place of a status that makes the library panic.
+pub(crate) fn unreadable() -> Status {
+    Status::internal("its answer cannot be read; is something else listening there?")
 }
 
 async fn connect(service: Service, endpoint: &str) -> Result<Channel, Error> {

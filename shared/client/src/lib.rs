@@ -24,6 +24,8 @@
 //!
 //! - A [`Client`] is a cheap clone over one connection; requests on clones run side by side.
 //! - Dropping a [`Generation`] cancels the request: the verifier stops and frees its memory.
+//! - A request for `n` continuations interleaves them: every event says by its index which it is about, and
+//!   [`Generation::answers`] sorts them.
 //! - A [`Generation`] that ends without [`Event::Finished`] always yields an [`Error`] first, so half an answer is never
 //!   taken for a whole one.
 //! - Messages are those of the wire contract, re-exported as [`v1`]; its comments are the reference for every field.
@@ -37,5 +39,5 @@ pub mod request;
 
 pub use client::{Client, DraftClient};
 pub use error::{Error, Refusal, Service, Violation};
-pub use generation::{Event, Generation};
+pub use generation::{Answer, Event, Generation};
 pub use specfleet_protocol::v1;

@@ -36,7 +36,8 @@ pub struct Violation {
 }
 
 impl Refusal {
-    pub(crate) fn from_status(service: Service, status: &Status) -> Self {
+    /// Reads a status and its details.
+    pub fn from_status(service: Service, status: &Status) -> Self {
         let details = status.get_error_details();
         let violations = details.bad_request().map(|bad_request| &bad_request.field_violations[..]).unwrap_or_default();
         let violation = |wire: &tonic_types::FieldViolation| Violation {

@@ -14,8 +14,11 @@ use tokio::net::TcpListener;
 use tonic::{Request, Response, Status};
 
 mod script;
+mod writer;
 
 pub(crate) use script::{TARGET_VERSION, draft_identity, identity_response};
+pub(crate) use writer::Conduct;
+use writer::Writer;
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -25,6 +28,7 @@ pub(crate) struct Fake {
     pub(crate) endpoint: String,
     n_cancelled: Arc<AtomicUsize>,
     with_draft: bool,
+    writer: Option<Arc<Writer>>,
 }
 
 /// Counts a stream that was dropped before its end.
@@ -40,17 +44,22 @@ impl Drop for CountDrop {
 
 impl Fake {
     pub(crate) async fn start() -> Self {
-        Self::serve(true).await
+        Self::serve(true, None).await
     }
 
     pub(crate) async fn start_without_draft() -> Self {
-        Self::serve(false).await
+        Self::serve(false, None).await
     }
 
-    async fn serve(with_draft: bool) -> Self {
+    /// Answers whatever it is asked, for audits.
+    pub(crate) async fn start_writing(conduct: Conduct) -> Self {
+        Self::serve(true, Some(Arc::new(Writer::new(conduct)))).await
+    }
+
+    async fn serve(with_draft: bool, writer: Option<Arc<Writer>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let fake = Self { endpoint, n_cancelled: Arc::default(), with_draft };
+        let fake = Self { endpoint, n_cancelled: Arc::default(), with_draft, writer };
         let server = tonic::transport::Server::builder()
             .add_service(VerifierServiceServer::new(fake.clone()))
             .add_service(DraftServiceServer::new(fake.clone()))
@@ -87,6 +96,9 @@ impl VerifierService for Fake {
 
     async fn generate(&self, request: Request<v1::GenerateRequest>) -> Result<Response<Self::GenerateStream>, Status> {
         let request = request.into_inner();
+        if let Some(writer) = &self.writer {
+            return Ok(Response::new(stream::iter(writer.answers(&request).into_iter().map(Ok)).boxed()));
+        }
         let prompt = script::describe(&request);
         let responses: Vec<Result<GenerateResponse, Status>> = match prompt.rsplit(' ').next().unwrap_or_default() {
             "endless" => return Ok(Response::new(self.endless())),
@@ -97,6 +109,8 @@ impl VerifierService for Fake {
                 return Err(refusal.into());
             }
             "busy" => return Err(status::overloaded("all 4 places are taken", Duration::from_millis(1500))),
+            "garbled" => return Err(script::garbled()),
+            "garbled-later" => vec![Ok(script::started()), Err(script::garbled())],
             "unpinned" => return Err(status::draft_unavailable("beef")),
             "breaks" => {
                 let mut broken = script::answer("", &request);
@@ -104,9 +118,13 @@ impl VerifierService for Fake {
                 broken.into_iter().map(Ok).chain([Err(status::model_failed("logit 7 is NaN"))]).collect()
             }
             "truncated" => script::answer("", &request).into_iter().take(2).map(Ok).collect(),
+            "twice" => {
+                let twice = v1::GenerateRequest { n: 2, ..request };
+                script::answers(&twice).into_iter().map(Ok).collect()
+            }
             "headless" => script::answer("", &request).into_iter().skip(1).map(Ok).collect(),
             "echo" => script::answer(&prompt, &request).into_iter().map(Ok).collect(),
-            _ => script::answer("", &request).into_iter().map(Ok).collect(),
+            _ => script::answers(&request).into_iter().map(Ok).collect(),
         };
         Ok(Response::new(stream::iter(responses).boxed()))
     }
@@ -115,11 +133,19 @@ impl VerifierService for Fake {
         &self,
         _: Request<v1::VerifierServiceGetIdentityRequest>,
     ) -> Result<Response<v1::VerifierServiceGetIdentityResponse>, Status> {
-        let mut response = identity_response();
+        let mut response = self.writer.as_ref().map_or_else(identity_response, |writer| writer.identity());
         if !self.with_draft {
             response.drafts.retain(|draft| draft.state() != v1::DraftState::Ready);
         }
         Ok(Response::new(response))
+    }
+
+    async fn list_draft_versions(
+        &self,
+        _: Request<v1::VerifierServiceListDraftVersionsRequest>,
+    ) -> Result<Response<v1::VerifierServiceListDraftVersionsResponse>, Status> {
+        let writer = self.writer.as_ref();
+        Ok(Response::new(writer.map_or_else(script::draft_versions, |writer| writer.draft_versions())))
     }
 }
 

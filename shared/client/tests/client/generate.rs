@@ -40,6 +40,19 @@ async fn rounds_are_visible_without_colour_and_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn several_answers_are_shown_one_after_the_other() {
+    let fake = Fake::start().await;
+    let shown = "--- 1 of 2 ---\nThe capital is Paris.\n\n--- 2 of 2 ---\nThe capital is Paris.\n";
+    let ran = run(&fake, &["generate", "--n", "2", "--stats", "Hi"]).await;
+    assert_eq!(ran.stdout, shown);
+    assert!(ran.stderr.contains("answer 1 of 2\ntokens      7 at "), "{}", ran.stderr);
+    let lines = run(&fake, &["generate", "--n", "2", "--json", "Hi"]).await.json_lines();
+    let indices: Vec<_> = lines.iter().map(|line| line["choice_index"].as_u64()).collect();
+    assert_eq!(indices[..5], [None, Some(1), Some(0), Some(1), Some(0)]);
+    assert_eq!(lines.iter().filter(|line| line["event"] == "finished").count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statistics_go_to_standard_error() {
     let fake = Fake::start().await;
     let ran = run(&fake, &["generate", "--stats", "Hi"]).await;

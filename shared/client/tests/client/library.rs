@@ -1,6 +1,7 @@
 //! The library: events in order, errors in words, cancelling by dropping.
 
 use futures::StreamExt;
+use specfleet_client::v1::GenerateRequest;
 use specfleet_client::{Client, DraftClient, Error, Event, Generation, request};
 use specfleet_protocol::status::Reason;
 
@@ -35,6 +36,30 @@ async fn an_answer_is_started_then_committed_then_finished() {
 }
 
 #[tokio::test]
+async fn several_answers_are_told_apart() {
+    let fake = Fake::start().await;
+    let client = Client::connect(&fake.endpoint).await.unwrap();
+    let several = GenerateRequest { n: 3, ..request::chat("Hi") };
+    let events: Vec<Event> = client.generate(several.clone()).await.unwrap().map(Result::unwrap).collect().await;
+    let ends: Vec<_> = events.iter().filter(|event| matches!(event, Event::Finished(_))).collect();
+    assert_eq!(ends.iter().map(|end| end.choice_index()).collect::<Vec<_>>(), [Some(2), Some(1), Some(0)]);
+    assert_eq!(events.last(), ends.last().copied(), "nothing follows the last end");
+    let answers = client.generate(several).await.unwrap().answers().await.unwrap();
+    assert_eq!(answers.len(), 3);
+    for (index, answer) in answers.iter().enumerate() {
+        assert_eq!((answer.text().as_str(), answer.token_ids().len()), ("The capital is Paris.", 7));
+        assert_eq!(answer.finished.choice_index as usize, index);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_asked_for_is_an_error() {
+    let fake = Fake::start().await;
+    // The prompt makes the fake send two.
+    assert!(matches!(error_of(&fake, "twice").await, Error::Sequence(_)));
+}
+
+#[tokio::test]
 async fn dropping_the_stream_cancels_the_request() {
     let fake = Fake::start().await;
     let mut generation = generate(&fake, "endless").await.unwrap();
@@ -46,7 +71,7 @@ async fn dropping_the_stream_cancels_the_request() {
 #[tokio::test]
 async fn half_an_answer_is_an_error() {
     let fake = Fake::start().await;
-    assert!(matches!(error_of(&fake, "truncated").await, Error::Sequence("it ended before Finished")));
+    assert!(matches!(error_of(&fake, "truncated").await, Error::Sequence("it ended before the last Finished")));
     assert!(matches!(error_of(&fake, "headless").await, Error::Sequence("its first message was not Started")));
     let Error::Refused(refusal) = error_of(&fake, "breaks").await else { panic!("not a refusal") };
     assert_eq!(refusal.reason, Some(Reason::ModelFailed));
@@ -75,6 +100,16 @@ async fn errors_say_what_was_wrong_and_what_to_do() {
     texts.push(DraftClient::connect(&endpoint).await.unwrap_err().to_string().replace(&endpoint, "http://NOWHERE"));
     texts.push(Client::connect("https://127.0.0.1:1").await.unwrap_err().to_string());
     insta::assert_snapshot!(texts.join("\n\n"));
+}
+
+/// The gRPC library panics at such a status, in whatever task reads it.
+#[tokio::test]
+async fn a_status_that_cannot_be_read_is_an_error_and_no_panic() {
+    let fake = Fake::start().await;
+    for prompt in ["garbled", "garbled-later"] {
+        let text = error_of(&fake, prompt).await.to_string();
+        assert!(text.contains("cannot be read"), "{text}");
+    }
 }
 
 #[tokio::test]

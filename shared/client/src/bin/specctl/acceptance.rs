@@ -24,8 +24,12 @@ pub(crate) struct Acceptance {
 impl Acceptance {
     pub(crate) fn of<'a>(reports: impl IntoIterator<Item = &'a SpeculationReport>) -> Self {
         let mut sum = Self::default();
-        reports.into_iter().for_each(|report| sum.add(report));
+        sum.add_all(reports);
         sum
+    }
+
+    pub(crate) fn add_all<'a>(&mut self, reports: impl IntoIterator<Item = &'a SpeculationReport>) {
+        reports.into_iter().for_each(|report| self.add(report));
     }
 
     fn add(&mut self, report: &SpeculationReport) {

@@ -40,13 +40,12 @@ use crate::bench::bandwidth::{ReadLoop, Weights};
 use crate::bench::measure::Bench;
 use crate::bench::report::Report;
 use crate::cli::Global;
-use crate::json;
+use crate::{json, prompts};
 
 mod bandwidth;
 mod cell;
 mod measure;
 mod predict;
-mod prompts;
 mod quartiles;
 mod report;
 mod table;
@@ -131,10 +130,7 @@ Examples:
 const QUICK_PROMPTS: usize = 6;
 
 pub(crate) async fn run(args: &BenchArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let mut prompts = match &args.prompts {
-        Some(file) => prompts::load(file)?,
-        None => prompts::built_in()?,
-    };
+    let mut prompts = prompts::from(args.prompts.as_deref())?;
     let mut streams = args.streams.clone();
     if args.quick {
         prompts = prompts::spread(prompts, QUICK_PROMPTS);

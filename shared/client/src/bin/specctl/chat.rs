@@ -78,8 +78,9 @@ impl Chat<'_> {
         let mut messages = self.messages.clone();
         messages.push(request::message("user", text));
         let request = self.args.request.apply(request::conversation(messages.clone()))?;
-        let answer = self.view.stream(&self.client, request).await?;
-        answer.comment(self.view, self.args.answer.stats)?;
+        let answers = self.view.stream(&self.client, request).await?;
+        answers.comment(self.view, self.args.answer.stats)?;
+        let answer = answers.into_first();
         // A stopped answer is part of the conversation too: it was read.
         messages.push(request::message("assistant", answer.text.clone()));
         self.messages = messages;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::audit::AuditArgs;
 use crate::bench::BenchArgs;
 use crate::options::RequestFlags;
 use crate::terminal::ColorChoice;
@@ -24,7 +25,9 @@ Examples:
   specctl generate --show-rounds --stats 'Hi'   see which tokens the draft got right
   specctl chat                                  talk, with history
   specctl identity                              models and versions that are served
-  specctl bench --quick                         does speculation pay here?";
+  specctl drafts                                are the drafts there, and honest?
+  specctl bench --quick                         does speculation pay here?
+  specctl audit                                 is the text what the target alone would write?";
 
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
@@ -59,10 +62,12 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     Chat(ChatArgs),
     Identity(IdentityArgs),
+    Drafts(DraftsArgs),
     Bench(BenchArgs),
+    Audit(AuditArgs),
 }
 
-/// Stream the answer to one prompt.
+/// Stream the answer to one prompt, or several answers to it.
 ///
 /// The prompt is an argument, a file, or standard input (one trailing line break is dropped). It is sent as the user
 /// message of a chat, or with --raw as plain text for the model to continue. Ctrl-C stops the generation and keeps what
@@ -79,6 +84,10 @@ pub(crate) struct GenerateArgs {
     /// Send the prompt as plain text, without the chat template.
     #[arg(long, conflicts_with = "system")]
     pub(crate) raw: bool,
+    /// How many answers: independent continuations of the prompt, shown one after the other. With --seed each has a seed
+    /// of its own that follows from it; the first is the answer one gets without this.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) n: u32,
     #[command(flatten)]
     pub(crate) answer: AnswerFlags,
     #[command(flatten)]
@@ -90,6 +99,7 @@ Examples:
   specctl generate 'Write a limerick about rivers.' --temperature 0.8 --seed 7
   specctl generate --raw 'The three primary colours are' --max-tokens 24 --temperature 0
   specctl generate --file notes.txt --system 'Summarise what the user sends in two sentences.'
+  specctl generate --n 3 --max-tokens 40 'Suggest a name for a sailing boat.'
   git diff | specctl generate --stats --max-tokens 200
   specctl generate --show-rounds --draft-length 3 'Count to twenty.'
   specctl generate --json 'Hi' | jq -r 'select(.event == \"committed\") | .tokens[].origin'";
@@ -145,3 +155,28 @@ Examples:
   specctl identity
   specctl identity --draft-endpoint http://127.0.0.1:50052
   specctl identity --json | jq -r '.drafts[].identity.version_id'    what --pin takes";
+
+/// Show the drafts, how often they are right, and whether they draw from what they report.
+///
+/// The output is exact only if each draft token was drawn from the distribution q that came with it. While it serves, the
+/// verifier tests that claim of every draft version. Requests with a seed are not audited, since they can be repeated.
+#[derive(Debug, Args)]
+#[command(after_help = DRAFTS_HELP)]
+pub(crate) struct DraftsArgs {}
+
+const DRAFTS_HELP: &str = "\
+Trust:
+  trusted      q is used as reported, and audited
+  quarantined  the audit has refuted the claim: until the verifier restarts, tokens are
+               judged as point masses, which is exact whatever is reported
+  untrusted    the same by configuration (verifier-service --untrusted-draft)
+
+Columns:
+  passed, expected  of audited positions: the share that passed, and that should if q is true
+  evidence          the most that has ever spoken against the claim, and the threshold, as
+                    logarithms of a bet's winnings; an honest version reaches the threshold
+                    with a probability of one in a million in all its life
+
+Examples:
+  specctl drafts
+  specctl drafts --json | jq -r '.versions[] | select(.trust == \"quarantined\") | .version_id'";

@@ -1,4 +1,4 @@
-//! `specctl generate`: one prompt, one answer.
+//! `specctl generate`: one prompt, one answer, or several.
 
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
@@ -15,12 +15,12 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(args: &GenerateArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let prompt = prompt(args)?;
-    let request = args.request.apply(with_prompt(args, prompt))?;
+    let request = GenerateRequest { n: args.n, ..args.request.apply(with_prompt(args, prompt))? };
     let client = Client::connect(&global.endpoint).await?;
     let view = View::new(&args.answer, global);
-    let answer = view.stream(&client, request).await?;
-    answer.comment(view, args.answer.stats)?;
-    Ok(if answer.stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    let answers = view.stream(&client, request).await?;
+    answers.comment(view, args.answer.stats)?;
+    Ok(if answers.stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 fn with_prompt(args: &GenerateArgs, prompt: String) -> GenerateRequest {

@@ -22,6 +22,7 @@ pub(crate) fn event(event: &Event, observed: &Observed) -> Value {
             let token = |token: &specfleet_client::v1::CommittedToken| json!({ "token_id": token.token_id, "text": token.text, "origin": rounds::name(token.origin()) });
             json!({
                 "event": "committed",
+                "choice_index": committed.choice_index,
                 "n_proposed": committed.n_proposed,
                 "tokens": committed.tokens.iter().map(token).collect::<Vec<_>>(),
             })
@@ -30,6 +31,7 @@ pub(crate) fn event(event: &Event, observed: &Observed) -> Value {
             let usage = finished.usage.unwrap_or_default();
             json!({
                 "event": "finished",
+                "choice_index": finished.choice_index,
                 "reason": finish_reason(finished.reason()),
                 "usage": { "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens },
                 "stats": Stats::of(observed),
@@ -39,8 +41,8 @@ pub(crate) fn event(event: &Event, observed: &Observed) -> Value {
 }
 
 /// The last line of an answer that the user stopped.
-pub(crate) fn stopped(observed: &Observed) -> Value {
-    json!({ "event": "stopped", "stats": Stats::of(observed) })
+pub(crate) fn stopped(choice_index: usize, observed: &Observed) -> Value {
+    json!({ "event": "stopped", "choice_index": choice_index, "stats": Stats::of(observed) })
 }
 
 /// What went wrong. `reason`, `code` and `violations` are there when a service said so.

@@ -1,9 +1,9 @@
 //! `specctl`: what one does with specfleet from a terminal.
 //!
 //! Each command is one module with a `run` function; the modules beside them hold what several commands share: how a
-//! request is put together from flags ([`options`]), how an answer is streamed ([`stream`]), what is measured of it
-//! ([`observe`], [`acceptance`], [`round_times`], [`stats`]), and how it looks ([`rounds`], [`json`], [`text`],
-//! [`terminal`]).
+//! request is put together from flags ([`options`]), how answers are streamed ([`stream`], [`turns`]), what is measured
+//! of them ([`observe`], [`acceptance`], [`round_times`], [`stats`]), how they look ([`rounds`], [`json`], [`text`],
+//! [`terminal`]), what long commands ask ([`prompts`]) and how far they are ([`progress`]).
 //!
 //! Text that was asked for goes to standard output, everything about it to standard error, so that pipes hold what
 //! they should. With `--json` standard output holds JSON alone, errors included.
@@ -16,20 +16,25 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 
 mod acceptance;
+mod audit;
 mod bench;
 mod chat;
 mod cli;
+mod drafts;
 mod generate;
 mod identity;
 mod json;
 mod observe;
 mod options;
+mod progress;
+mod prompts;
 mod round_times;
 mod rounds;
 mod stats;
 mod stream;
 mod terminal;
 mod text;
+mod turns;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -50,6 +55,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(&args, &cli.global).await,
         Command::Chat(args) => chat::run(&args, &cli.global).await,
         Command::Identity(args) => identity::run(&args, &cli.global).await,
+        Command::Drafts(args) => drafts::run(&args, &cli.global).await,
+        Command::Audit(args) => audit::run(&args, &cli.global).await,
         Command::Bench(args) => bench::run(&args, &cli.global).await,
     }
 }

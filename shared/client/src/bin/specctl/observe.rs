@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn committed(n_tokens: usize) -> Event {
-        Event::Committed(v1::Committed { tokens: vec![v1::CommittedToken::default(); n_tokens], n_proposed: 0 })
+        Event::Committed(v1::Committed { tokens: vec![v1::CommittedToken::default(); n_tokens], ..Default::default() })
     }
 
     #[test]

@@ -83,8 +83,9 @@ mod tests {
             token_id: 1,
             text: (*text).to_owned(),
             origin: (*origin).into(),
+            ..CommittedToken::default()
         };
-        Committed { tokens: tokens.iter().map(token).collect(), n_proposed: 3 }
+        Committed { tokens: tokens.iter().map(token).collect(), n_proposed: 3, ..Committed::default() }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! One answer from the first token to the last, shown as it comes, until it ends or the user has seen enough.
+//! The answers to one request from the first token to the last, shown as they come, until they end or the user has seen
+//! enough.
 
-use std::io::{self, Write};
+use std::io::{self, Stdout, Write};
 use std::time::Instant;
 
 use futures::StreamExt;
-use specfleet_client::v1::GenerateRequest;
+use specfleet_client::v1::{Committed, GenerateRequest};
 use specfleet_client::{Client, Event};
 
 use crate::cli::{AnswerFlags, Global};
@@ -12,8 +13,9 @@ use crate::json;
 use crate::observe::Observed;
 use crate::rounds::Painter;
 use crate::stats::Stats;
+use crate::turns::Turns;
 
-/// How an answer is shown.
+/// How answers are shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum View {
     Text,
@@ -21,13 +23,20 @@ pub(crate) enum View {
     Json,
 }
 
-/// An answer, whole or stopped.
+/// The answers to a request, whole or stopped.
 #[derive(Debug)]
+pub(crate) struct Answers {
+    /// At least one.
+    choices: Vec<Answer>,
+    /// The user pressed Ctrl-C.
+    pub(crate) stopped: bool,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) observed: Observed,
-    /// The user pressed Ctrl-C.
-    pub(crate) stopped: bool,
 }
 
 impl View {
@@ -39,77 +48,129 @@ impl View {
         }
     }
 
-    /// Streams the answer to standard output. Ctrl-C drops the stream, which cancels the request.
-    pub(crate) async fn stream(self, client: &Client, request: GenerateRequest) -> anyhow::Result<Answer> {
+    /// Streams the answers to standard output. Ctrl-C drops the stream, which cancels the request.
+    pub(crate) async fn stream(self, client: &Client, request: GenerateRequest) -> anyhow::Result<Answers> {
         let interrupt = tokio::signal::ctrl_c();
         tokio::pin!(interrupt);
-        let mut out = io::stdout();
-        let mut answer = Answer { text: String::new(), observed: Observed::new(Instant::now()), stopped: false };
+        let mut screen = Screen::new(self, request.n.max(1) as usize);
         tokio::select! {
-            result = self.receive(client, request, &mut answer, &mut out) => {
-                if result.is_err() {
-                    self.end(&answer, &mut out)?;
-                }
+            result = screen.receive(client, request) => {
+                screen.close()?;
                 result?;
             }
-            _ = &mut interrupt => answer.stopped = true,
+            _ = &mut interrupt => {
+                screen.answers.stopped = true;
+                screen.close()?;
+            }
         }
-        self.end(&answer, &mut out)?;
-        Ok(answer)
+        Ok(screen.answers)
+    }
+}
+
+/// What has come and what of it is shown.
+struct Screen {
+    view: View,
+    answers: Answers,
+    turns: Turns,
+    out: Stdout,
+}
+
+impl Screen {
+    fn new(view: View, n_choices: usize) -> Self {
+        let answer = Answer { text: String::new(), observed: Observed::new(Instant::now()) };
+        let answers = Answers { choices: vec![answer; n_choices], stopped: false };
+        Self { view, answers, turns: Turns::new(n_choices), out: io::stdout() }
     }
 
-    async fn receive(
-        self,
-        client: &Client,
-        request: GenerateRequest,
-        answer: &mut Answer,
-        out: &mut impl Write,
-    ) -> anyhow::Result<()> {
+    async fn receive(&mut self, client: &Client, request: GenerateRequest) -> anyhow::Result<()> {
         let mut generation = client.generate(request).await?;
         while let Some(event) = generation.next().await {
             let event = event?;
-            answer.observed.see(&event, Instant::now());
-            if let Event::Committed(committed) = &event {
-                committed.tokens.iter().for_each(|token| answer.text += &token.text);
-            }
-            self.show(&event, &answer.observed, out)?;
+            self.answers.see(&event);
+            self.show(&event)?;
         }
         Ok(())
     }
 
-    fn show(self, event: &Event, observed: &Observed, out: &mut impl Write) -> io::Result<()> {
-        match (self, event) {
-            (Self::Json, event) => writeln!(out, "{}", json::event(event, observed))?,
-            (Self::Rounds(painter), Event::Started(_)) => writeln!(out, "{}\n", painter.legend())?,
-            (Self::Rounds(painter), Event::Committed(committed)) => write!(out, "{}", painter.round(committed))?,
-            (Self::Text, Event::Committed(committed)) => {
-                committed.tokens.iter().try_for_each(|token| out.write_all(token.text.as_bytes()))?;
-            }
-            (Self::Text | Self::Rounds(_), _) => {}
-        }
-        out.flush()
+    fn show(&mut self, event: &Event) -> io::Result<()> {
+        let choice_idx = event.choice_index().unwrap_or_default() as usize;
+        let shown = match (self.view, event) {
+            (View::Json, event) => format!("{}\n", json::event(event, &self.answers.choices[choice_idx].observed)),
+            (view, Event::Started(_)) => view.legend() + &self.turns.open(),
+            (view, Event::Committed(committed)) => self.turns.push(choice_idx, &view.draw(committed)),
+            (_, Event::Finished(_)) => self.turns.end(choice_idx),
+        };
+        self.out.write_all(shown.as_bytes())?;
+        self.out.flush()
     }
 
     /// Ends the line, so that what follows starts on its own.
-    fn end(self, answer: &Answer, out: &mut impl Write) -> io::Result<()> {
+    fn close(&mut self) -> io::Result<()> {
+        let mut shown = self.turns.close();
+        if self.answers.stopped && matches!(self.view, View::Json) {
+            for (choice_index, answer) in self.answers.unfinished() {
+                shown += &format!("{}\n", json::stopped(choice_index, &answer.observed));
+            }
+        }
+        self.out.write_all(shown.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+impl View {
+    fn legend(self) -> String {
         match self {
-            Self::Json if answer.stopped => writeln!(out, "{}", json::stopped(&answer.observed)),
-            Self::Json => Ok(()),
-            Self::Text if answer.text.is_empty() || answer.text.ends_with('\n') => Ok(()),
-            Self::Text | Self::Rounds(_) => writeln!(out),
+            Self::Rounds(painter) => format!("{}\n\n", painter.legend()),
+            Self::Text | Self::Json => String::new(),
+        }
+    }
+
+    fn draw(self, committed: &Committed) -> String {
+        match self {
+            Self::Rounds(painter) => painter.round(committed),
+            Self::Text | Self::Json => committed.tokens.iter().map(|token| token.text.as_str()).collect(),
         }
     }
 }
 
-impl Answer {
-    /// What is said about it on standard error: that it was stopped, and the statistics if they are wanted.
+impl Answers {
+    /// The only one, or the first of several.
+    pub(crate) fn into_first(mut self) -> Answer {
+        self.choices.swap_remove(0)
+    }
+
+    fn see(&mut self, event: &Event) {
+        let now = Instant::now();
+        let Some(choice_index) = event.choice_index() else {
+            return self.choices.iter_mut().for_each(|answer| answer.observed.see(event, now));
+        };
+        let answer = &mut self.choices[choice_index as usize];
+        answer.observed.see(event, now);
+        if let Event::Committed(committed) = event {
+            committed.tokens.iter().for_each(|token| answer.text += &token.text);
+        }
+    }
+
+    fn unfinished(&self) -> impl Iterator<Item = (usize, &Answer)> {
+        self.choices.iter().enumerate().filter(|(_, answer)| answer.observed.finished.is_none())
+    }
+
+    /// What is said about them on standard error: that they were stopped, and the statistics if they are wanted.
     pub(crate) fn comment(&self, view: View, stats: bool) -> io::Result<()> {
         let mut err = io::stderr();
         if self.stopped {
-            writeln!(err, "stopped after {} tokens", self.observed.n_tokens())?;
+            let n_tokens: usize = self.choices.iter().map(|answer| answer.observed.n_tokens()).sum();
+            writeln!(err, "stopped after {n_tokens} tokens")?;
         }
-        if stats && !matches!(view, View::Json) {
-            write!(err, "\n{}", Stats::of(&self.observed))?;
+        if !stats || matches!(view, View::Json) {
+            return Ok(());
+        }
+        for (choice_idx, answer) in self.choices.iter().enumerate() {
+            writeln!(err)?;
+            if self.choices.len() > 1 {
+                writeln!(err, "answer {} of {}", choice_idx + 1, self.choices.len())?;
+            }
+            write!(err, "{}", Stats::of(&answer.observed))?;
         }
         Ok(())
     }

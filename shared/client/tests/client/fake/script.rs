@@ -1,8 +1,13 @@
 //! What the fake says.
 
+use tonic::codegen::http::{HeaderMap, HeaderValue};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+
 use super::{GenerateResponse, TokenOrigin, generate_request, generate_response, v1};
 
 pub(crate) const TARGET_VERSION: &str = "aaaa000011112222333344445555666677778888999900001111222233334444";
+const LIAR_VERSION: &str = "eeee000011112222333344445555666677778888999900001111222233334444";
 const DRAFT_VERSION: &str = "dddd000011112222333344445555666677778888999900001111222233334444";
 
 /// The request as text: "role: content" for each message, or the plain text.
@@ -39,6 +44,30 @@ pub(super) fn answer(text: &str, request: &v1::GenerateRequest) -> Vec<GenerateR
     ]
 }
 
+/// As many whole answers as are wanted, word for word in turns, the last one a word ahead.
+pub(super) fn answers(request: &v1::GenerateRequest) -> Vec<GenerateResponse> {
+    let numbered = |response: &GenerateResponse, index: u32| {
+        let mut response = response.clone();
+        match response.event.as_mut() {
+            Some(generate_response::Event::Committed(committed)) => committed.choice_index = index,
+            Some(generate_response::Event::Finished(finished)) => finished.choice_index = index,
+            _ => {}
+        }
+        response
+    };
+    let answer = answer("", request);
+    let (opening, rest) = answer.split_at(1);
+    let turns = rest.iter().flat_map(|response| (0..request.n.max(1)).rev().map(|index| numbered(response, index)));
+    opening.iter().cloned().chain(turns).collect()
+}
+
+/// A status whose details are no base64.
+pub(super) fn garbled() -> Status {
+    let mut headers = HeaderMap::new();
+    headers.insert("grpc-status-details-bin", HeaderValue::from_static("!!!"));
+    Status::with_metadata(Code::Internal, "garbled", MetadataMap::from_headers(headers))
+}
+
 pub(super) fn started() -> GenerateResponse {
     response(generate_response::Event::Started(v1::Started {
         request_id: "r-1".to_owned(),
@@ -53,10 +82,12 @@ pub(super) fn committed(n_proposed: u32, tokens: &[(&str, TokenOrigin)]) -> Gene
         token_id: 100 + text.len() as u32,
         text: (*text).to_owned(),
         origin: (*origin).into(),
+        ..Default::default()
     };
     response(generate_response::Event::Committed(v1::Committed {
         tokens: tokens.iter().map(token).collect(),
         n_proposed,
+        ..Default::default()
     }))
 }
 
@@ -70,6 +101,7 @@ fn finished(
         usage: Some(v1::Usage { prompt_tokens: 31, completion_tokens }),
         speculation: Some(speculation),
         timings: Some(timings),
+        choice_index: 0,
     }))
 }
 
@@ -142,6 +174,43 @@ pub(crate) fn identity_response() -> v1::VerifierServiceGetIdentityResponse {
     v1::VerifierServiceGetIdentityResponse { identity: Some(target_identity()), drafts: vec![ready, silent] }
 }
 
+/// The version of the draft that is ready, which is trusted.
+pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
+    let version = v1::DraftVersion {
+        version_id: DRAFT_VERSION.to_owned(),
+        label: "small-draft".to_owned(),
+        trust: v1::DraftTrust::Trusted.into(),
+        detail: String::new(),
+        tokens_proposed: 400,
+        tokens_accepted: 180,
+        honesty: Some(v1::HonestyAudit {
+            positions: 300,
+            expected_accepted: 178.5,
+            accepted: 180,
+            acceptance_evidence: 0.4,
+            rank_evidence: 1.2,
+            threshold: 14.5,
+        }),
+    };
+    let liar = v1::DraftVersion {
+        version_id: LIAR_VERSION.to_owned(),
+        label: "old-draft".to_owned(),
+        trust: v1::DraftTrust::Quarantined.into(),
+        detail: "its tokens are not drawn from the q it reports, as shown by where tokens fall in it".to_owned(),
+        tokens_proposed: 1000,
+        tokens_accepted: 700,
+        honesty: Some(v1::HonestyAudit {
+            positions: 900,
+            expected_accepted: 640.0,
+            accepted: 690,
+            acceptance_evidence: 5.5,
+            rank_evidence: 18.9,
+            threshold: 14.5,
+        }),
+    };
+    v1::VerifierServiceListDraftVersionsResponse { versions: vec![liar, version] }
+}
+
 pub(crate) fn draft_identity() -> v1::Identity {
     v1::Identity {
         version_id: DRAFT_VERSION.to_owned(),
@@ -176,6 +245,6 @@ fn target_identity() -> v1::Identity {
     }
 }
 
-fn response(event: generate_response::Event) -> GenerateResponse {
+pub(super) fn response(event: generate_response::Event) -> GenerateResponse {
     GenerateResponse { event: Some(event) }
 }

@@ -10,9 +10,9 @@ use specfleet_client::{Client, request};
 
 use crate::bench::BenchArgs;
 use crate::bench::cell::Cell;
-use crate::bench::prompts::Prompt;
-use crate::bench::report::Progress;
 use crate::observe::Observed;
+use crate::progress::Progress;
+use crate::prompts::Prompt;
 use crate::text::count;
 
 /// A verifier, prompts and settings.
@@ -47,7 +47,7 @@ pub(super) struct Pair {
 impl Bench<'_> {
     /// Lets the verifier see every prompt once: from then on its prefix is known, whoever asks first.
     pub(super) async fn warm_up_prompts(&self) -> anyhow::Result<()> {
-        let progress = Progress::new("warm-up".to_owned(), self.prompts.len());
+        let progress = Progress::new("warm-up".to_owned(), self.prompts.len(), "prompts");
         for (position, prompt) in self.prompts.iter().enumerate() {
             progress.show(position + 1);
             let request = GenerateRequest { max_tokens: Some(1), ..self.request(prompt, 0.0, Mode::Plain) };
@@ -64,6 +64,7 @@ impl Bench<'_> {
         let progress = Progress::new(
             format!("{}, temperature {temperature}", count(streams.into(), "stream")),
             passes * batches.len(),
+            "batches",
         );
         if let Some(first) = batches.first() {
             for mode in [Mode::Plain, Mode::Speculative] {

@@ -1,6 +1,4 @@
-//! All that a benchmark found, with what one needs to repeat it; and how far it is.
-
-use std::io::{self, IsTerminal, Write};
+//! All that a benchmark found, with what one needs to repeat it.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -63,40 +61,5 @@ impl Report {
             cells: Vec::new(),
             weights: None,
         }
-    }
-}
-
-/// One line on standard error: counted up on a terminal, written once elsewhere.
-pub(super) struct Progress {
-    name: String,
-    total: usize,
-    is_terminal: bool,
-}
-
-impl Progress {
-    pub(super) fn new(name: String, total: usize) -> Self {
-        let progress = Self { name, total, is_terminal: io::stderr().is_terminal() };
-        if !progress.is_terminal {
-            progress.write(&format!("{}: {total} batches\n", progress.name));
-        }
-        progress
-    }
-
-    pub(super) fn show(&self, done: usize) {
-        if self.is_terminal {
-            self.write(&format!("\r{}: {done} of {}", self.name, self.total));
-        }
-    }
-
-    pub(super) fn end(&self) {
-        if self.is_terminal {
-            self.write("\n");
-        }
-    }
-
-    /// Progress that cannot be shown is no reason to stop measuring.
-    fn write(&self, text: &str) {
-        let mut err = io::stderr();
-        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 }

@@ -10,7 +10,7 @@ fn request(messages: u32, tokens: usize, millis: u64, report: v1::SpeculationRep
     let mut at = start + Duration::from_millis(10);
     let mut observed = Observed::new(start);
     let committed = |n_tokens: usize| {
-        Event::Committed(v1::Committed { tokens: vec![v1::CommittedToken::default(); n_tokens], n_proposed: 0 })
+        Event::Committed(v1::Committed { tokens: vec![v1::CommittedToken::default(); n_tokens], ..Default::default() })
     };
     observed.see(&committed(1), at);
     for _ in 0..messages {

@@ -1,4 +1,4 @@
-//! The prompts that both sides answer.
+//! Prompts for commands that compare plain and speculative decoding.
 
 use std::path::Path;
 
@@ -8,27 +8,32 @@ use serde::Deserialize;
 /// One line of a prompt file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Prompt {
-    pub(super) id: String,
+pub(crate) struct Prompt {
+    pub(crate) id: String,
     /// "chat", "code", "summary", "list": how well a draft guesses depends on it.
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// The user message of a chat.
-    pub(super) prompt: String,
+    pub(crate) prompt: String,
+}
+
+/// Those in `file`, or the set in this package.
+pub(crate) fn from(file: Option<&Path>) -> anyhow::Result<Vec<Prompt>> {
+    file.map_or_else(built_in, load)
 }
 
 /// The set in this package: fixed, so that figures can be compared.
-pub(super) fn built_in() -> anyhow::Result<Vec<Prompt>> {
-    parse(include_str!("../../../../prompts/bench.jsonl")).context("the built-in prompts are broken")
+fn built_in() -> anyhow::Result<Vec<Prompt>> {
+    parse(include_str!("../../../prompts/bench.jsonl")).context("the built-in prompts are broken")
 }
 
 /// A set of the user's own.
-pub(super) fn load(path: &Path) -> anyhow::Result<Vec<Prompt>> {
+fn load(path: &Path) -> anyhow::Result<Vec<Prompt>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read prompts from {}", path.display()))?;
     parse(&text).with_context(|| format!("{} is not a prompt file", path.display()))
 }
 
 /// `n` prompts from all over the set, so that each kind keeps its share.
-pub(super) fn spread(prompts: Vec<Prompt>, n: usize) -> Vec<Prompt> {
+pub(crate) fn spread(prompts: Vec<Prompt>, n: usize) -> Vec<Prompt> {
     let n = n.min(prompts.len());
     (0..n).map(|position| prompts[position * prompts.len() / n].clone()).collect()
 }
