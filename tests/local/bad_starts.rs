@@ -6,9 +6,9 @@ use specfleet_tests::binaries::{finish, free_address, from_environment, program,
 
 /// Runs a service that must refuse to start, and returns its error text.
 fn refusal(service: &str, arguments: &[&str]) -> String {
-    let ports = [free_address().to_string(), free_address().to_string()];
+    let ports = [free_address(), free_address(), free_address()].map(|address| address.to_string());
     let mut command = program(service);
-    command.args(["--metrics-listen", &ports[0]]).args(arguments);
+    command.args(["--metrics-listen", &ports[0]]).env("SPECFLEET_HTTP_LISTEN", &ports[2]).args(arguments);
     if !arguments.contains(&"--listen") {
         command.args(["--listen", &ports[1]]);
     }

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     process::Stdio,
+    thread,
 };
 
 use serde_json::Value;
@@ -39,6 +40,29 @@ fn a_draft_killed_in_the_middle_does_not_end_the_request() {
     let again = pair.generate(&LONG);
     assert!(!equal_bits || token_ids(&again) == expected);
     assert!(tokens(&again).iter().any(|token| token["origin"] == "accepted"), "speculation resumes");
+}
+
+/// SIGTERM while clients read: their streams are finished, nobody new is served, and the process ends well.
+#[test]
+fn a_verifier_that_is_told_to_leave_finishes_its_streams() {
+    let pair = Pair::start();
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client =
+            pair.specctl(&["generate", "--json"]).args(LONG).stdout(Stdio::piped()).spawn().expect("specctl starts");
+        let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+        lines.next().expect("the request is taken").unwrap();
+        let rest = thread::spawn(move || lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect());
+        clients.push((client, rest));
+    }
+    let Pair { verifier, draft: _draft, .. } = pair;
+    let code = verifier.terminate();
+    for (mut client, rest) in clients {
+        let events: Vec<Value> = rest.join().unwrap();
+        assert!(client.wait().unwrap().success(), "{:?}", events.last());
+        assert_eq!((events.last().unwrap()["event"].as_str(), tokens(&events).len()), (Some("finished"), 400));
+    }
+    assert_eq!(code, Some(0));
 }
 
 #[test]

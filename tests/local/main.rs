@@ -1,7 +1,10 @@
 //! The programs as a user runs them, with the real models.
 #![allow(clippy::unwrap_used)]
 
+mod audit;
 mod bad_requests;
 mod bad_starts;
 mod failures;
+mod http;
+mod seeds;
 mod text;

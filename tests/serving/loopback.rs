@@ -52,10 +52,7 @@ async fn a_second_process_costs_little() {
     let long = std::env::var_os("SPECFLEET_TEST_LONG").is_some();
     let processes = binaries::Pair::start();
     let over_loopback = Client::connect(&format!("http://{}", processes.verifier.address)).await.unwrap();
-    let (target, draft) =
-        (binaries::from_environment("SPECFLEET_TEST_TARGET"), binaries::from_environment("SPECFLEET_TEST_DRAFT"));
-    let dtype = binaries::from_environment("SPECFLEET_TEST_DRAFT_DTYPE").to_str().unwrap().parse().unwrap();
-    let in_memory = in_process::Pair::load(&target, &draft, dtype).await;
+    let in_memory = in_process::Pair::from_environment(in_process::Settings::default()).await;
 
     // Ratios of neighbours in time: the machine's speed drifts.
     let mut ratios = Vec::new();

@@ -1,4 +1,5 @@
 //! The pair in one process.
 #![allow(clippy::unwrap_used)]
 
+mod acceptance;
 mod loopback;

@@ -51,22 +51,26 @@ pub struct Service {
     log: PathBuf,
     /// Its gRPC address.
     pub address: SocketAddr,
+    /// The address that it serves HTTP at if it is a verifier.
+    pub http: SocketAddr,
 }
 
 impl Service {
     /// Starts `name` with `arguments` on free ports, or on `address`.
     pub fn start(name: &str, address: Option<SocketAddr>, arguments: &[&str], logs: &Path) -> Self {
         let address = address.unwrap_or_else(free_address);
+        let http = free_address();
         let log = logs.join(format!("{name}-{}.log", address.port()));
         let file = File::create(&log).expect("the log can be created");
         let child = program(name)
             .args(["--listen", &address.to_string(), "--metrics-listen", &free_address().to_string()])
             .args(arguments)
+            .env("SPECFLEET_HTTP_LISTEN", http.to_string())
             .stdout(Stdio::null())
             .stderr(file)
             .spawn()
             .expect("the service can be started");
-        Self { child, log, address }
+        Self { child, log, address, http }
     }
 
     /// Ends the process without a chance to say anything.
@@ -111,6 +115,8 @@ pub struct Pair {
     pub verifier: Service,
     /// The draft-service.
     pub draft: Service,
+    /// A draft-service of another version that the verifier knows too, in the second place.
+    pub second_draft: Option<Service>,
     logs: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
 }
@@ -118,22 +124,39 @@ pub struct Pair {
 impl Pair {
     /// Starts both and waits until the verifier can use the draft.
     pub fn start() -> Self {
+        Self::start_with(|_| None)
+    }
+
+    /// The same with a second draft: the first one's weights, rounded otherwise, which makes another version.
+    pub fn start_with_two_versions() -> Self {
+        let other = if draft_dtype() == "bf16" { "f32" } else { "bf16" };
+        Self::start_with(|logs| Some(start_draft(other, None, logs)))
+    }
+
+    fn start_with(second_draft: impl FnOnce(&Path) -> Option<Service>) -> Self {
         // A test that failed while it had its turn says nothing about the next.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let logs = tempfile::tempdir().expect("a folder for logs");
-        let draft = start_draft(None, logs.path());
-        let target = from_environment("SPECFLEET_TEST_TARGET");
-        let arguments = ["--model", target.to_str().expect("UTF-8"), "--draft", &draft.address.to_string()];
-        let verifier = Service::start("verifier-service", None, &arguments, logs.path());
-        let mut pair = Self { verifier, draft, logs, _turn: turn };
-        pair.wait_for_draft("ready");
+        let draft = start_draft(&draft_dtype(), None, logs.path());
+        let second_draft = second_draft(logs.path());
+        let verifier = start_verifier(None, [Some(&draft), second_draft.as_ref()].into_iter().flatten(), logs.path());
+        let mut pair = Self { verifier, draft, second_draft, logs, _turn: turn };
+        pair.wait_for_drafts("ready");
         pair
     }
 
     /// Starts the draft again where it was.
     pub fn restart_draft(&mut self) {
-        self.draft = start_draft(Some(self.draft.address), self.logs.path());
+        self.draft = start_draft(&draft_dtype(), Some(self.draft.address), self.logs.path());
         self.wait_for_draft("ready");
+    }
+
+    /// Kills the verifier and starts it again where it was.
+    pub fn restart_verifier(&mut self) {
+        self.verifier.kill();
+        let drafts = [Some(&self.draft), self.second_draft.as_ref()].into_iter().flatten();
+        self.verifier = start_verifier(Some(self.verifier.address), drafts, self.logs.path());
+        self.wait_for_drafts("ready");
     }
 
     /// `specctl` with these arguments, addressed to the verifier.
@@ -160,27 +183,46 @@ impl Pair {
         fused
     }
 
-    /// Waits until the verifier reports this state of its draft.
+    /// Waits until the verifier reports this state of its first draft.
     pub fn wait_for_draft(&mut self, state: &str) {
+        self.wait_for_states(state, 1);
+    }
+
+    /// Waits until the verifier reports this state of all its drafts.
+    pub fn wait_for_drafts(&mut self, state: &str) {
+        self.wait_for_states(state, 1 + usize::from(self.second_draft.is_some()));
+    }
+
+    fn wait_for_states(&mut self, state: &str, n_drafts: usize) {
         let limit = Instant::now() + START_LIMIT;
         loop {
             let (_, output, error) = finish(&mut self.specctl(&["identity", "--json"]));
             let seen = serde_json::from_str::<Value>(&output).ok();
-            if seen.as_ref().is_some_and(|identity| identity["drafts"][0]["state"] == state) {
+            let is_so = |identity: &Value| (0..n_drafts).all(|index| identity["drafts"][index]["state"] == state);
+            if seen.as_ref().is_some_and(is_so) {
                 return;
             }
             self.verifier.assert_running();
-            assert!(Instant::now() < limit, "the draft is not {state}: {output}{error}\n{}", self.verifier.log());
+            assert!(Instant::now() < limit, "a draft is not {state}: {output}{error}\n{}", self.verifier.log());
             sleep(Duration::from_millis(100));
         }
     }
 }
 
-fn start_draft(address: Option<SocketAddr>, logs: &Path) -> Service {
+fn start_verifier<'a>(address: Option<SocketAddr>, drafts: impl Iterator<Item = &'a Service>, logs: &Path) -> Service {
+    let target = from_environment("SPECFLEET_TEST_TARGET");
+    let drafts: Vec<String> = drafts.map(|draft| draft.address.to_string()).collect();
+    let arguments = ["--model", target.to_str().expect("UTF-8"), "--draft", &drafts.join(",")];
+    Service::start("verifier-service", address, &arguments, logs)
+}
+
+fn draft_dtype() -> String {
+    from_environment("SPECFLEET_TEST_DRAFT_DTYPE").to_str().expect("UTF-8").to_owned()
+}
+
+fn start_draft(dtype: &str, address: Option<SocketAddr>, logs: &Path) -> Service {
     let model = from_environment("SPECFLEET_TEST_DRAFT");
-    let dtype = from_environment("SPECFLEET_TEST_DRAFT_DTYPE");
-    let [model, dtype] = [&model, &dtype].map(|value| value.to_str().expect("UTF-8"));
-    Service::start("draft-service", address, &["--model", model, "--dtype", dtype], logs)
+    Service::start("draft-service", address, &["--model", model.to_str().expect("UTF-8"), "--dtype", dtype], logs)
 }
 
 /// One JSON value a line.

@@ -1,0 +1,95 @@
+"""What people do with the openai package, against a verifier whose base URL is the only argument.
+
+Prints a line for each thing that works; the first that does not is an exception.
+"""
+
+import asyncio
+import sys
+
+import openai
+
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+GREEDY = {"temperature": 0, "max_tokens": 40}
+
+
+def main(base_url):
+    client = openai.OpenAI(base_url=base_url, api_key="unused", max_retries=0)
+    model = client.models.list().data[0].id
+
+    whole = client.chat.completions.create(model=model, messages=QUESTION, **GREEDY)
+    text = whole.choices[0].message.content
+    assert "Paris" in text, text
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
+    assert whole.usage.model_extra["speculation"]["accepted"] > 0, whole.usage
+    print("chat:", text)
+
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    chunks = list(client.chat.completions.create(model=model, messages=QUESTION, **GREEDY, **options))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == text
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens and chunks[-1].choices == []
+    print("stream:", len(chunks), "chunks")
+
+    asyncio.run(several_at_a_time(base_url, model, text))
+    print("async: 4 streams at a time")
+
+    sampled = client.chat.completions.create(model=model, messages=QUESTION, n=3, seed=7, temperature=1, max_tokens=20)
+    again = client.chat.completions.create(model=model, messages=QUESTION, n=3, seed=7, temperature=1, max_tokens=20)
+    texts = [choice.message.content for choice in sampled.choices]
+    assert len(set(texts)) == 3 and texts == [choice.message.content for choice in again.choices], texts
+    print("n and seed: 3 choices, twice the same")
+
+    stopped = client.chat.completions.create(model=model, messages=QUESTION, stop=["Paris"], **GREEDY)
+    assert stopped.choices[0].finish_reason == "stop" and stopped.choices[0].message.content == text[: text.index("Paris")]
+    print("stop:", repr(stopped.choices[0].message.content))
+
+    settings = {"logprobs": True, "top_logprobs": 2, **GREEDY}
+    plain = {"extra_body": {"speculation": {"off": True}}}
+    scored = [
+        client.chat.completions.create(model=model, messages=QUESTION, **settings, **more).choices[0].logprobs.content
+        for more in ({}, plain)
+    ]
+    assert len(scored[0]) == whole.usage.completion_tokens
+    for token, of_plain in zip(*scored, strict=True):
+        assert token.token == of_plain.token and abs(token.logprob - of_plain.logprob) < 1e-3, (token, of_plain)
+        assert token.logprob == max(top.logprob for top in token.top_logprobs), "greedy takes the likeliest"
+    print("logprobs:", len(scored[0]), "tokens, with and without speculation")
+
+    prompt = "The capital of France is Paris"
+    echoed = client.completions.create(model=model, prompt=prompt, echo=True, logprobs=1, max_tokens=1, temperature=0)
+    lists = echoed.choices[0].logprobs
+    assert echoed.choices[0].text.startswith(prompt) and lists.token_logprobs[0] is None
+    assert len(lists.tokens) == len(lists.token_logprobs) == echoed.usage.total_tokens
+    print("echo:", lists.token_logprobs)
+
+    refused(openai.BadRequestError, lambda: client.chat.completions.create(model=model, messages=QUESTION, top_p=7))
+    refused(openai.BadRequestError, lambda: client.chat.completions.create(model=model, messages=[]))
+    refused(openai.NotFoundError, lambda: client.chat.completions.create(model="other", messages=QUESTION))
+    print("refusals: as exceptions of their own kind")
+
+    with client.chat.completions.create(model=model, messages=QUESTION, stream=True, max_tokens=1000) as stream:
+        next(iter(stream))
+    print("left a stream after its first chunk")
+
+
+async def several_at_a_time(base_url, model, text):
+    client = openai.AsyncOpenAI(base_url=base_url, api_key="unused", max_retries=0)
+
+    async def one():
+        stream = await client.chat.completions.create(model=model, messages=QUESTION, stream=True, **GREEDY)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    texts = await asyncio.gather(*[one() for _ in range(4)])
+    assert texts == [text] * 4, texts
+
+
+def refused(kind, call):
+    try:
+        call()
+    except kind as error:
+        assert error.body["message"] and error.code, error
+    else:
+        raise AssertionError(f"{kind.__name__} was expected")
+
+
+main(sys.argv[1])

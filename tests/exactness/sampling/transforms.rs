@@ -1,0 +1,100 @@
+//! Every transform applies to p and q, at every position.
+
+use specfleet_client::v1::{LogitBias, SamplingParams};
+use specfleet_tests::scripted_pair::{ScriptedPair, settings};
+
+use super::{
+    FALLING, RISING, Report,
+    draws::{Draw, Plan, Sample, Seeds},
+    law::Law,
+};
+
+/// Close to the target: truncated to the same number of ids, the two have most of them in common, but not all.
+const SWAPPED: &str = include_str!("tables/swapped.txt");
+
+const DRAFTS: [(&str, &str); 2] = [("falling", FALLING), ("swapped", SWAPPED)];
+const RULES: [(Seeds, &str); 2] = [(Seeds::Standard, "standard"), (Seeds::DraftInvariant, "draft-invariant")];
+
+/// Favours ids that the target dislikes, and takes away one that it likes.
+fn bias() -> Vec<LogitBias> {
+    [(0, 2.0), (2, 1.5), (13, -1.0), (14, -100.0)].map(|(token_id, bias)| LogitBias { token_id, bias }).to_vec()
+}
+
+/// Transforms that look at one row alone: every token of a long request is a draw.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_law_holds_under_each_transform_of_a_row() {
+    let mut report = Report::new("Transforms of one row; target rising, draft length 3, 4 requests at a time, seeded");
+    let neutral = SamplingParams::default;
+    let transforms = [
+        ("temperature 0.5", SamplingParams { temperature: Some(0.5), ..neutral() }),
+        ("temperature 2", SamplingParams { temperature: Some(2.0), ..neutral() }),
+        ("top-p 0.7", SamplingParams { top_p: Some(0.7), ..neutral() }),
+        ("top-k 5", SamplingParams { top_k: Some(5), ..neutral() }),
+        ("min-p 0.4", SamplingParams { min_p: Some(0.4), ..neutral() }),
+        ("logit bias", SamplingParams { logit_bias: bias(), ..neutral() }),
+        (
+            "all of these",
+            SamplingParams {
+                temperature: Some(0.8),
+                top_p: Some(0.9),
+                top_k: Some(12),
+                min_p: Some(0.1),
+                logit_bias: bias(),
+                ..neutral()
+            },
+        ),
+    ];
+    for (draft_name, draft) in DRAFTS {
+        let pair = ScriptedPair::start(RISING, draft, settings()).await;
+        for (name, sampling) in &transforms {
+            for (seeds, rule) in RULES {
+                let plan = Plan { sampling: sampling.clone(), seeds, ..Plan::default() };
+                report.case(format!("{name}, {rule}, draft {draft_name}"), &pair.client, &plan, RISING).await;
+            }
+        }
+    }
+    report.finish();
+}
+
+/// Transforms that look at what came before: a request is one draw, of three tokens or up to the end token. The second
+/// and the third are draft positions of one round, so the third row must count a draft token that is not committed yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_law_holds_under_each_transform_with_a_memory() {
+    let pair = ScriptedPair::start(RISING, FALLING, settings()).await;
+    let mut report = Report::new("Transforms with a memory; the first tokens of each request, judged together; seeded");
+    let neutral = SamplingParams::default;
+    let transforms = [
+        ("repetition penalty 1.5", SamplingParams { repetition_penalty: Some(1.5), ..neutral() }),
+        ("presence penalty 1.2", SamplingParams { presence_penalty: Some(1.2), ..neutral() }),
+        ("frequency penalty 1.2", SamplingParams { frequency_penalty: Some(1.2), ..neutral() }),
+        ("frequency penalty -1", SamplingParams { frequency_penalty: Some(-1.0), ..neutral() }),
+        ("min_tokens 2", SamplingParams { min_tokens: 2, ..neutral() }),
+        (
+            "every transform at once",
+            SamplingParams {
+                temperature: Some(0.8),
+                top_p: Some(0.9),
+                top_k: Some(12),
+                min_p: Some(0.05),
+                repetition_penalty: Some(1.3),
+                presence_penalty: Some(0.5),
+                frequency_penalty: Some(0.4),
+                logit_bias: bias(),
+                min_tokens: 2,
+                ..neutral()
+            },
+        ),
+    ];
+    for (name, sampling) in transforms {
+        for (seeds, rule) in RULES {
+            let draw = Draw::Beginning { length: 3 };
+            let plan = Plan { sampling: sampling.clone(), draw, seeds, concurrency: 16, ..Plan::default() };
+            let sample = Sample::draw(&pair.client, &plan).await;
+            let law = Law::new(RISING, &plan.sampling);
+            for length in [2, 3] {
+                report.judge(format!("{name}, {length} tokens, {rule}"), &sample, &law, length);
+            }
+        }
+    }
+    report.finish();
+}

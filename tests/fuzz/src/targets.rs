@@ -1,0 +1,49 @@
+//! One target for each decoder.
+//!
+//! A decoder that is missing here is one that strangers test.
+
+use tempfile::TempDir;
+
+use crate::Target;
+
+mod chat_template;
+mod checkpoint;
+mod draft_service;
+mod folder;
+mod gguf;
+mod headers;
+mod http;
+mod identity;
+mod proposal;
+mod safetensors;
+mod scripted;
+mod status;
+mod tokenizer;
+mod verifier_service;
+
+/// All of them.
+pub static ALL: [Target; 12] = [
+    proposal::TARGET,
+    identity::TARGET,
+    status::TARGET,
+    headers::TARGET,
+    draft_service::TARGET,
+    verifier_service::TARGET,
+    http::TARGET,
+    gguf::TARGET,
+    safetensors::TARGET,
+    folder::TARGET,
+    tokenizer::TARGET,
+    chat_template::TARGET,
+];
+
+/// The target of that name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    ALL.iter().find(|target| target.name == name)
+}
+
+/// A folder for files that are written ten thousand times, in memory where the system has such a place.
+fn memory_folder() -> TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).expect("a temporary folder")
+}

@@ -1,0 +1,63 @@
+//! The JSON bodies of the HTTP API.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use specfleet_service::{Metrics, Readiness, Shutdown};
+use specfleet_verifier_service::Http;
+use tower::ServiceExt;
+
+use super::verifier_service;
+use crate::{Allowance, Answer, Decode, Target};
+
+/// JSON takes much more room as a tree than as text, and a request may have several prompts and several answers to each.
+pub(super) const TARGET: Target =
+    Target { name: "http", allowance: Allowance { fixed: 4 << 20, per_byte: 1024 }, seeds, start };
+
+const PATHS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"];
+
+/// The first byte is the digit of a path, the others are the body.
+fn start() -> Decode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let metrics = Metrics::local().expect("metrics");
+    let service = verifier_service::service(&runtime, &metrics);
+    let readiness = Readiness::new();
+    readiness.set_ready();
+    let http = Http::new(&metrics, readiness, Shutdown::new(Duration::ZERO));
+    http.open(&service);
+    let router = http.router();
+    Box::new(move |bytes| {
+        // The engine lives as long as this does.
+        let _ = &service;
+        let Some((&choice, body)) = bytes.split_first() else { return Answer::Refused };
+        let path = PATHS[usize::from(choice) % PATHS.len()];
+        let request = Request::post(path).body(Full::new(Bytes::copy_from_slice(body))).expect("a request");
+        let status = runtime.block_on(async {
+            let Ok(response) = router.clone().oneshot(request).await;
+            let status = response.status();
+            response.into_body().collect().await.expect("a body that ends");
+            status
+        });
+        assert!(!status.is_server_error(), "{path} answers {status}");
+        if status == StatusCode::OK { Answer::Accepted } else { Answer::Refused }
+    })
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    [
+        r#"0{"model":"scripted","messages":[{"role":"system","content":"abc"},{"role":"user","content":[{"type":"text","text":"cab"}]}],
+            "max_tokens":4,"temperature":0.7,"top_p":0.9,"n":2,"stop":["ab","d"],"seed":7,"logprobs":true,"top_logprobs":3,
+            "frequency_penalty":0.5,"presence_penalty":-0.5,"logit_bias":{"3":1.5},"user":"somebody"}"#,
+        r#"0{"messages":[{"role":"user","content":"abc"}],"max_completion_tokens":3,"stream":true,
+            "stream_options":{"include_usage":true},"speculation":{"off":true}}"#,
+        r#"1{"prompt":["abc","ca"],"max_tokens":4,"temperature":0,"logprobs":2,"echo":true,"stop":"a"}"#,
+        r#"1{"prompt":[[1,2],[3]],"max_tokens":4,"min_p":0.1,"top_k":5,"repetition_penalty":1.1,"min_tokens":1,"ignore_eos":true,
+            "stop_token_ids":[4],"stream":true}"#,
+        r#"2{"prompt":"abcabc"}"#,
+        r#"3{"tokens":[1,2,3]}"#,
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}

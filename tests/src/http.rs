@@ -1,0 +1,67 @@
+//! HTTP as plain as it gets: one call a connection, the whole answer at once.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+};
+
+use serde_json::Value;
+
+/// An answer on its way.
+pub struct Stream {
+    connection: BufReader<TcpStream>,
+    received: String,
+}
+
+impl Stream {
+    /// Posts JSON and reads nothing yet.
+    pub fn open(address: SocketAddr, path: &str, body: &Value) -> Self {
+        let body = body.to_string();
+        let length = body.len();
+        let call = format!("POST {path} HTTP/1.0\r\nhost: {address}\r\ncontent-length: {length}\r\n\r\n{body}");
+        let mut connection = TcpStream::connect(address).expect("something listens there");
+        connection.write_all(call.as_bytes()).expect("the call can be sent");
+        Self { connection: BufReader::new(connection), received: String::new() }
+    }
+
+    /// Reads lines up to one that begins like this.
+    pub fn wait_for(&mut self, beginning: &str) {
+        loop {
+            let start = self.received.len();
+            let length = self.connection.read_line(&mut self.received).expect("the answer is text");
+            assert!(length > 0, "no line begins with {beginning:?}: {}", self.received);
+            if self.received[start..].starts_with(beginning) {
+                return;
+            }
+        }
+    }
+
+    /// The whole answer, with its head, what was read before included.
+    pub fn rest(mut self) -> String {
+        self.connection.read_to_string(&mut self.received).expect("the answer is text");
+        self.received
+    }
+}
+
+/// Posts JSON; the status and the body, as they come over the wire.
+pub fn post(address: SocketAddr, path: &str, body: &Value) -> (u16, String) {
+    let answer = Stream::open(address, path, body).rest();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, body.to_owned())
+}
+
+/// Posts JSON that must be answered by JSON.
+pub fn post_json(address: SocketAddr, path: &str, body: &Value) -> Value {
+    let (status, answer) = post(address, path, body);
+    assert_eq!(status, 200, "{answer}");
+    serde_json::from_str(&answer).expect("JSON")
+}
+
+/// The JSON of a stream of events, which must end with `[DONE]`.
+pub fn events(body: &str) -> Vec<Value> {
+    let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let mut data: Vec<&str> = data.collect();
+    assert_eq!(data.pop(), Some("[DONE]"), "{body}");
+    data.into_iter().map(|event| serde_json::from_str(event).expect("JSON")).collect()
+}
