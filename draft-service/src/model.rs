@@ -27,6 +27,8 @@ use specfleet_speculation::{
     transform::{self, Vocabulary},
 };
 
+use tracing::warn;
+
 use crate::{
     engine::{
         Error,
@@ -99,6 +101,11 @@ impl ModelDrafter {
             // The request bans every id that this draft knows. That is no fault, and it is known before the draw, so the
             // proposal may end here.
             Err(transform::Error::NothingLeft) => draft.stop(),
+            // What was drawn is not withheld because of what it led to. If it is committed, the next draft fails here.
+            Err(error) if !draft.tokens().is_empty() => {
+                warn!(position, %error, "a proposal ends before an unusable row");
+                draft.stop();
+            }
             Err(error) => draft.fail(Error::Model(format!("at position {position}: {error}"))),
         }
     }

@@ -4,7 +4,6 @@
 //! every position, a round of k draft tokens commits (1 - a^(k+1)) / (1 - a) tokens on average (Leviathan, Kalman,
 //! Matias, 2023, equation 1). Measured rates differ from position to position, and a position only counts if those
 //! before it passed, so here the powers of a become products of the rates of the positions: the *survival*.
-
 //!
 //! Rates also differ from text to text. A draft knows before it draws how sure it is, and that is a fair forecast of
 //! whether its token will pass ([`confidence`]), so a proposal can end where going on would not pay, without looking at any

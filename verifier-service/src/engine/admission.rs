@@ -1,10 +1,10 @@
 //! Who may hold KV memory?
 //!
 //! Requests are admitted in order of arrival, when their prefix fits beside those of the running sequences, computed or
-//! not, and each of these could still grow by a block. Outputs grow beyond that, so memory can run out later. Then the youngest sequence gives up all of its memory
-//! and goes back to the queue with its committed tokens; when it is admitted again they are computed anew (or found in
-//! the prefix cache), and nobody but the clock can tell. The oldest sequence always gets what it needs: no request is
-//! accepted that could not run alone, so there is always progress.
+//! not, and each of these could still grow by a block. Outputs grow beyond that, so memory can run out later. Then the
+//! youngest sequence gives up all of its memory and goes back to the queue with its committed tokens; when it is admitted
+//! again they are computed anew (or found in the prefix cache), and nobody but the clock can tell. The oldest sequence
+//! always gets what it needs: no request is accepted that could not run alone, so there is always progress.
 //!
 //! The continuations of one prompt are sequences like any others, but the prompt is computed once: the others follow the
 //! first one through the queue, and take their places in it when the prompt's KV memory can be found by them.

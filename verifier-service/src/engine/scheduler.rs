@@ -19,7 +19,7 @@
 pub(super) struct Candidate {
     /// Committed tokens that are not in its KV memory yet; at least 1. Exactly 1 while it decodes.
     pub(super) n_pending: usize,
-    /// Draft tokens of its proposal.
+    /// Draft tokens that it asked for and may have got.
     pub(super) n_draft: usize,
     /// When it was served last: grants are counted.
     pub(super) last_turn: u64,

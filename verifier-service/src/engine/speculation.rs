@@ -65,6 +65,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Question {
     round: u64,
+    n_wanted: usize,
     asked: Instant,
     until: Instant,
     was_extended: bool,
@@ -74,6 +75,8 @@ struct Question {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) proposal: Proposal,
+    /// Tokens that were asked for; no fewer than have come.
+    n_wanted: usize,
     pub(super) version: Arc<Version>,
     draft: Arc<Draft>,
     waited: Duration,
@@ -189,7 +192,7 @@ impl Speculation {
         if is_sent {
             self.n_told = round.committed.len();
             let until = now + self.options.wait;
-            let question = Question { round: round.number, asked: now, until, was_extended: false };
+            let question = Question { round: round.number, n_wanted, asked: now, until, was_extended: false };
             self.stage = Stage::Asked(question);
         } else {
             // Its last words are on the way.
@@ -241,7 +244,8 @@ impl Speculation {
         }
         let waited = reply.arrived.saturating_duration_since(question.asked);
         let (proposal, compute) = (reply.proposal, reply.timings.compute);
-        self.stage = Stage::Holding(Held { proposal, version, draft, waited, compute });
+        let n_wanted = question.n_wanted;
+        self.stage = Stage::Holding(Held { proposal, n_wanted, version, draft, waited, compute });
         None
     }
 
@@ -287,10 +291,13 @@ impl Speculation {
         }
     }
 
-    /// Draft tokens that it could bring to a pass now.
+    /// Draft tokens that it could bring to a pass now, at most: as many as it has asked for.
+    ///
+    /// How many have come may follow from which tokens were drawn, for a draft ends where it doubts. Whether a proposal gets
+    /// its rows and its memory must not follow from that, or tokens would decide whether they are tested.
     pub(super) fn n_held(&self) -> usize {
         match &self.stage {
-            Stage::Holding(held) => held.proposal.len(),
+            Stage::Holding(held) => held.n_wanted,
             Stage::Idle | Stage::Asked(_) | Stage::Overdue(_) => 0,
         }
     }
@@ -298,7 +305,7 @@ impl Speculation {
     /// The proposal for the round that runs now, if the scheduler has given it rows; else why there is none.
     pub(super) fn take(&mut self, n_draft: usize) -> Result<Held, PlainReason> {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Holding(held) if held.proposal.len() == n_draft => Ok(held),
+            Stage::Holding(held) if held.n_wanted == n_draft => Ok(held),
             other => {
                 self.stage = other;
                 Err(self.why_plain)

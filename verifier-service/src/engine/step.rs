@@ -67,7 +67,7 @@ impl Engine {
             Err(failure) => return self.fail_pass(&failure),
         };
         let forward = forward_started.elapsed();
-        self.pass_cost.observe(rows.iter().flatten().map(|rows| rows.work.n_rows()).sum(), forward);
+        self.pass_cost.observe(rows.iter().flatten().map(|rows| rows.tokens.len()).sum(), forward);
 
         let decided = self.decide(rows, &mut logits, forward);
         for Decided { sequence, round } in decided {
@@ -147,7 +147,7 @@ impl Engine {
                 Ok(DecidedRound { committed, n_proposed })
             });
             let round = round.map_err(|error| Error::ModelFailed(error.to_string()));
-            if rows.work.n_fed > 1 && round.is_ok() {
+            if (rows.work.n_fed > 1 || !sequence.followers.is_empty()) && round.is_ok() {
                 self.model.kv().publish(&sequence.kv, &sequence.committed);
             }
             if round.is_ok() {

@@ -31,6 +31,9 @@ use crate::{
 /// A draft that answers nothing for so long is taken for dead. Far above any wait for a proposal: until then its
 /// sequences decode plainly and lose nothing.
 const SILENCE: Duration = Duration::from_secs(10);
+/// This part of a wait is left for the way: a draft that runs out of time says what it has, and must still be heard. If it
+/// were late just when it drafts long, the tokens that made it draft long would decide whether they are tested.
+const SHARE_OF_THE_WAY: u32 = 3;
 /// How long a half-closed stream may take to end before it is cut.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -206,7 +209,7 @@ fn advance_of(ask: Ask) -> (draft_request::Message, Pending) {
         base_digest: ask.base_digest,
         draft_length: ask.draft_length,
         // 0 would mean no limit.
-        time_budget_micros: u32::try_from(ask.wait.as_micros()).unwrap_or(u32::MAX).max(1),
+        time_budget_micros: wire::micros(ask.wait - ask.wait / SHARE_OF_THE_WAY).clamp(1, u32::MAX.into()) as u32,
         traceparent,
     };
     (draft_request::Message::Advance(advance), pending)
