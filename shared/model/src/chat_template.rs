@@ -175,7 +175,8 @@ fn without_generation_tags(source: &str) -> String {
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
         let (before, tag) = rest.split_at(start);
-        let Some(end) = tag.find("%}") else { break };
+        // Behind the opening: in "{%}" the two overlap.
+        let Some(end) = tag[2..].find("%}").map(|end| end + 2) else { break };
         let inside = &tag[2..end];
         let name = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         text.push_str(before);

@@ -172,10 +172,10 @@ impl Case {
     }
 
     /// Every other one begins in the middle of its text: what others decode token by token is a part of its prompt. In
-    /// the long form a third of them is enough.
+    /// the long form a fifth of them is enough.
     fn continuing(mut jobs: Vec<Job>) -> Vec<Job> {
         jobs.iter_mut().step_by(2).for_each(|job| job.n_given = job.n_tokens / 2);
-        let step = if real_models::long_form() { 3 } else { 1 };
+        let step = if real_models::long_form() { 5 } else { 1 };
         jobs.into_iter().step_by(step).collect()
     }
 

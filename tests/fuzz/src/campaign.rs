@@ -4,7 +4,7 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, Mutex, Once, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -18,6 +18,8 @@ const MOST_PARENTS: usize = 256;
 
 /// The thread that decodes.
 const ATTACKER: &str = "attacker";
+/// What code of this project panicked with last.
+static OWN_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// What a campaign has shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +40,7 @@ pub struct Report {
 /// If an input makes the decoder panic, hang, or take more memory than it may, or if a seed is refused. The message names a
 /// file with the input.
 pub fn run(target: &'static Target, n_mutants: usize) -> Report {
-    quieten_panics();
+    watch_panics();
     let current = Arc::new(Mutex::new(Vec::new()));
     let (progress, watched) = mpsc::channel();
     let worker = {
@@ -57,7 +59,7 @@ pub fn run(target: &'static Target, n_mutants: usize) -> Report {
         match watched.recv_timeout(PATIENCE) {
             Ok(()) => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                let path = keep(target, &current.lock().unwrap_or_else(PoisonError::into_inner));
+                let path = keep(target, &lock(&current));
                 panic!("{}: an input takes longer than {PATIENCE:?}; it is in {}", target.name, path.display());
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -69,18 +71,26 @@ pub fn run(target: &'static Target, n_mutants: usize) -> Report {
     }
 }
 
-/// A panic of the attacked decoder is reported by the campaign, and one that the decoder contains is none: neither is
-/// printed a thousand times.
-fn quieten_panics() {
+/// Libraries panic at hostile input, and where they do, our decoders contain it: that is not printed a thousand times. A
+/// panic of our own is a fault, contained or not, and is kept in [`OWN_PANIC`].
+fn watch_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let others = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if thread::current().name() != Some(ATTACKER) {
+            let is_ours = |file: &str| !file.contains("/registry/") && !file.starts_with("/rustc/");
+            if panic.location().is_some_and(|location| is_ours(location.file())) {
+                *lock(&OWN_PANIC) = Some(panic.to_string());
+            }
+            if !matches!(thread::current().name(), None | Some(ATTACKER)) {
                 others(panic);
             }
         }));
     });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn attack(
@@ -101,11 +111,14 @@ fn attack(
         if !is_seed {
             mutate(&mut input, &parents, &mut dice);
         }
-        current.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&input);
+        lock(current).clone_from(&input);
         let (answer, peak) = measurement.of(|| catch_unwind(AssertUnwindSafe(|| decode(&input))));
         let fail =
             |what: String| -> ! { panic!("{}: {what}; it is in {}", target.name, keep(target, &input).display()) };
         let answer = answer.unwrap_or_else(|panic| fail(format!("input {index} makes it panic: {}", text_of(&*panic))));
+        if let Some(panic) = lock(&OWN_PANIC).take() {
+            fail(format!("input {index} makes our own code panic, which is contained: {panic}"));
+        }
         let allowed = target.allowance.of(input.len());
         if peak > allowed {
             fail(format!("input {index} of {} bytes takes {peak} bytes of memory, allowed are {allowed}", input.len()));

@@ -81,6 +81,13 @@ fn generation_tags_do_nothing_but_keep_their_whitespace_markers() {
 }
 
 #[test]
+fn a_tag_whose_ends_overlap_is_no_fault() {
+    assert_eq!(without_generation_tags("a{%}b{% generation %}c"), "a{%}b{% generation %}c");
+    assert_eq!(without_generation_tags("{%%}{%}"), "{%%}{%}");
+    assert!(matches!(ChatTemplate::new("{%}", SpecialTokens::default()), Err(Error::Parse(_))));
+}
+
+#[test]
 fn json_is_spelled_as_python_spells_it() {
     let template = template("{{ messages | tojson }}|{{ [1, 'é<'] | tojson(indent=2) }}");
     let text = template.render(&messages(&[("user", "<a & 'b'>")]), false).unwrap();

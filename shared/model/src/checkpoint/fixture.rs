@@ -1,7 +1,7 @@
 //! One tiny model in both file forms, for tests.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use safetensors::Dtype;
@@ -89,7 +89,7 @@ pub fn write_folder(folder: &Path, sharded: bool) {
         return;
     }
     let (first, second) = tensors.split_at(5);
-    let mut map = HashMap::new();
+    let mut map = BTreeMap::new();
     for (file, part) in [("one.safetensors", first), ("two.safetensors", second)] {
         write_safetensors(&folder.join(file), part);
         map.extend(part.iter().map(|(name, _)| (name.clone(), file)));

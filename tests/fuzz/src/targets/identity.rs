@@ -47,5 +47,10 @@ fn seeds() -> Vec<Vec<u8>> {
     other.vocabulary.token_digests[3] ^= 1;
     other.vocabulary.begin_token = Some(3);
     let lookup = Identity::of_lookup("prompt lookup", "n-grams", 1 << 20);
-    [model, other, lookup].iter().map(|identity| to_wire(identity, true).encode_to_vec()).collect()
+    let mut seeds = [model, other, lookup];
+    for identity in &mut seeds {
+        // Random for each start of a process, which the seeds must not be.
+        identity.incarnation = "0123456789abcdef".repeat(2);
+    }
+    seeds.iter().map(|identity| to_wire(identity, true).encode_to_vec()).collect()
 }

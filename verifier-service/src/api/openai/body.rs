@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::failure::Failure;
 
 /// A prompt of a hundred thousand ids takes 700 KB, and several prompts may share a request.
-const MAX_BODY_BYTES: usize = 16 << 20;
+const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// The object that a client sent.
 #[derive(Debug)]

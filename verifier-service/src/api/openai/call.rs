@@ -71,16 +71,25 @@ impl Call {
     }
 }
 
-/// Admits all requests, or none: the first that is refused takes the others with it.
-async fn admit(entered: &Entered, wishes: &Wishes, requests: Vec<GenerateRequest>) -> Result<Vec<Running>, Error> {
+/// Whether so many prompts could ever run together.
+pub(super) fn check_n_prompts(entered: &Entered, n_prompts: usize) -> Result<(), Error> {
+    check_n_choices(entered, n_prompts, n_prompts)
+}
+
+fn check_n_choices(entered: &Entered, n_prompts: usize, n_choices: usize) -> Result<(), Error> {
     // More than there are places would find no room however often they came again.
-    let (n_prompts, n_places) = (requests.len(), entered.shared.engine.n_places());
-    let n_choices: usize = requests.iter().map(|request| request.n as usize).sum();
+    let n_places = entered.shared.engine.n_places();
     if n_prompts == 0 || (n_prompts > 1 && n_choices > n_places) {
         let description =
             format!("holds {n_prompts} prompts for {n_choices} continuations, allowed: from 1 to {n_places} of them");
         return Err(Error::Invalid(vec![Violation::new("prompt", description)]));
     }
+    Ok(())
+}
+
+/// Admits all requests, or none: the first that is refused takes the others with it.
+async fn admit(entered: &Entered, wishes: &Wishes, requests: Vec<GenerateRequest>) -> Result<Vec<Running>, Error> {
+    check_n_choices(entered, requests.len(), requests.iter().map(|request| request.n as usize).sum())?;
     let mut checked = Vec::with_capacity(requests.len());
     for request in requests {
         checked.push(entered.shared.check(request, wishes.arrived, wishes.deadline).await?);

@@ -9,7 +9,7 @@ use super::{
     Entered,
     answer::Spelling,
     body::Fields,
-    call::{Call, Wishes},
+    call::{self, Call, Wishes},
     content::Content,
     failure::Failure,
     logprobs::CompletionLogprobs,
@@ -46,6 +46,8 @@ pub(super) async fn answer(entered: Entered, wishes: Wishes, fields: Fields) -> 
     unsupported::refuse_in_completions(&fields)?;
     let Completion { prompt, echo, logprobs: top_logprobs } = fields.read()?;
     let (prompts, echo) = (prompt.into_wire(), echo.unwrap_or(false));
+    // Before anything is made for each of them.
+    call::check_n_prompts(&entered, prompts.len())?;
     let prompt_logprobs = echo && top_logprobs.is_some();
     let echoes = match echo {
         true => prompts.iter().map(|prompt| text_of(&entered.shared.rules.tokenizer, prompt)).collect(),

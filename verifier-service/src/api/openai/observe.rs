@@ -8,6 +8,7 @@ use std::{
 use axum::{
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
+    http::Method,
     middleware::Next,
     response::Response,
 };
@@ -20,7 +21,7 @@ use specfleet_service::{propagation::adopt_parent, telemetry::SECONDS_BUCKETS};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field::Empty, info_span};
 
-/// Paths that the caller made up must not become labels.
+/// Paths and methods that the caller made up must not become labels.
 const OTHER: &str = "_OTHER";
 /// A client that left before its answer was there. Not a status that anybody is sent.
 const CLIENT_GONE: u16 = 499;
@@ -43,7 +44,7 @@ impl Durations {
 /// A layer around all routes.
 pub(super) async fn observe(State(Durations(durations)): State<Durations>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or(OTHER, MatchedPath::as_str).to_owned();
-    let method = request.method().to_string();
+    let method = method(request.method());
     let span = info_span!(
         "http",
         otel.name = format!("{method} {route}"),
@@ -60,10 +61,21 @@ pub(super) async fn observe(State(Durations(durations)): State<Durations>, reque
     response.map(|inner| Body::new(ObservedBody { inner, call }))
 }
 
+/// The methods that the API has, and whatever else came.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => OTHER,
+    }
+}
+
 /// Ends when dropped: with the answer's last byte, or with the client.
 struct Call {
     span: Span,
-    method: String,
+    method: &'static str,
     route: String,
     status: u16,
     started: Instant,
@@ -79,7 +91,7 @@ impl Drop for Call {
         self.durations.record(
             self.started.elapsed().as_secs_f64(),
             &[
-                KeyValue::new("http.request.method", std::mem::take(&mut self.method)),
+                KeyValue::new("http.request.method", self.method),
                 KeyValue::new("http.route", std::mem::take(&mut self.route)),
                 KeyValue::new("http.response.status_code", i64::from(self.status)),
             ],

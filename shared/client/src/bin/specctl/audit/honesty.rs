@@ -30,7 +30,13 @@ fn check(version: &DraftVersion, is_served: bool) -> Check {
     let honesty = version.honesty.unwrap_or_default();
     let HonestyAudit { positions, acceptance_evidence, rank_evidence, threshold, .. } = honesty;
     let (verdict, why) = match (version.trust(), is_served) {
-        (DraftTrust::Trusted | DraftTrust::Untrusted, _) => (Verdict::Passed, String::new()),
+        (DraftTrust::Trusted, _) if positions == 0 => {
+            (Verdict::NotJudged, "none of its positions was audited; seeded requests are not".to_owned())
+        }
+        (DraftTrust::Trusted, _) => (Verdict::Passed, String::new()),
+        (DraftTrust::Untrusted, _) => {
+            (Verdict::Noted, "what it reports is not used, so there is nothing to audit".to_owned())
+        }
         (DraftTrust::Quarantined, true) => (
             Verdict::Failed,
             format!("the version is quarantined: {}; text stays exact, at less speed", version.detail),
@@ -72,10 +78,15 @@ mod tests {
     use super::*;
 
     fn verdicts(trust: DraftTrust, served: &str) -> Vec<Verdict> {
+        verdicts_on(100, trust, served)
+    }
+
+    fn verdicts_on(positions: u64, trust: DraftTrust, served: &str) -> Vec<Verdict> {
         let version = DraftVersion {
             version_id: "aaaa".to_owned(),
             trust: trust.into(),
             detail: "it lies".to_owned(),
+            honesty: Some(HonestyAudit { positions, ..HonestyAudit::default() }),
             ..DraftVersion::default()
         };
         let draft = DraftStatus {
@@ -89,10 +100,15 @@ mod tests {
     #[test]
     fn a_version_in_quarantine_fails_while_it_is_served() {
         assert_eq!(verdicts(DraftTrust::Trusted, "aaaa"), [Verdict::Passed]);
-        assert_eq!(verdicts(DraftTrust::Untrusted, "aaaa"), [Verdict::Passed]);
+        assert_eq!(verdicts(DraftTrust::Untrusted, "aaaa"), [Verdict::Noted]);
         assert_eq!(verdicts(DraftTrust::Quarantined, "aaaa"), [Verdict::Failed]);
         assert_eq!(verdicts(DraftTrust::Quarantined, "bbbb"), [Verdict::Noted]);
         assert_eq!(verdicts(DraftTrust::Unspecified, "aaaa"), [Verdict::NotJudged]);
+    }
+
+    #[test]
+    fn a_version_that_nothing_is_known_of_does_not_pass() {
+        assert_eq!(verdicts_on(0, DraftTrust::Trusted, "aaaa"), [Verdict::NotJudged]);
     }
 
     #[test]
