@@ -26,7 +26,6 @@ use specfleet_speculation::{
     propose::draft_token,
     transform::{self, Vocabulary},
 };
-
 use tracing::warn;
 
 use crate::{

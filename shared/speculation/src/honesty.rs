@@ -23,7 +23,8 @@
 //! # What is guaranteed
 //!
 //! **A version whose tokens are drawn from the q that it reports is failed with probability at most one in a million over
-//! its whole life**, however long that is and however often one looks. Nothing is assumed of p, q, prompts or traffic.
+//! its whole life**, however long that is and however often one looks. Nothing is assumed of p, q or prompts, and of traffic
+//! only that whether a proposal is in time does not depend on its tokens: one that is late is not tested.
 //! What counts is the q of the message in its own precision; the computations here are off by less than 1e-13 a
 //! position, which ten thousand million positions cannot add up to anything.
 //!
