@@ -16,6 +16,7 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
+use specfleet_grammar::Matcher;
 use specfleet_protocol::status::Prefix;
 use specfleet_service::Progress;
 use specfleet_speculation::{
@@ -63,6 +64,8 @@ pub(crate) struct Open {
     /// How many of them are the prompt.
     pub(crate) n_prompt: usize,
     pub(crate) settings: Settings,
+    /// Behind the committed tokens; `None` if the output may be anything, or the draft has to draft as if it might.
+    pub(crate) grammar: Option<Matcher>,
 }
 
 /// A proposal to be made after a longer prefix.

@@ -3,8 +3,10 @@
 //!
 //! A proposal is the continuation of the most recent earlier occurrence of the longest n-gram that ends the committed
 //! prefix. Nothing is drawn: each distribution is a point mass at its token, which the verifier's rule tests exactly
-//! whatever the sampling parameters are. Nothing found is an empty proposal.
+//! whatever the sampling parameters are. Nothing found is an empty proposal. Where the output has a form, a proposal ends
+//! before the first token that does not fit: that much is known before anything is tested, and needs no draw.
 
+use specfleet_grammar::Matcher;
 use specfleet_speculation::{TokenId, distribution::DraftDistribution, propose::Drafted};
 
 use crate::engine::{
@@ -40,9 +42,11 @@ impl LookupDrafter {
 }
 
 /// Drafts what followed the end of the committed prefix when it occurred before, as point masses, if it did.
-pub(crate) fn recall(index: &mut NgramIndex, committed: &[TokenId], draft: &mut Draft) {
+pub(crate) fn recall(index: &mut NgramIndex, committed: &[TokenId], grammar: Option<&mut Matcher>, draft: &mut Draft) {
     index.extend(committed);
-    for token in index.continuation(committed, draft.n_wanted()) {
+    let tokens = index.continuation(committed, draft.n_wanted());
+    let n_allowed = grammar.map_or(tokens.len(), |grammar| grammar.n_allowed(&tokens));
+    for &token in &tokens[..n_allowed] {
         draft.push(Drafted { token, distribution: DraftDistribution::Point(token) });
     }
 }
@@ -82,7 +86,7 @@ impl Drafter for LookupDrafter {
     fn step(&mut self, sessions: &mut [&mut Session<Looked>]) -> Result<(), Error> {
         for session in sessions {
             let Some(draft) = &mut session.draft else { continue };
-            recall(&mut session.memory.index, session.prefix.tokens(), draft);
+            recall(&mut session.memory.index, session.prefix.tokens(), session.grammar.as_mut(), draft);
             draft.stop();
         }
         Ok(())

@@ -16,6 +16,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use specfleet_grammar::Matcher;
 use specfleet_model::{
     batch::{LanguageModel, Logits, Segment, WantedLogits},
     kv_cache::BLOCK_TOKENS,
@@ -24,9 +25,9 @@ use specfleet_speculation::{
     TokenId,
     draft_length::confidence,
     propose::draft_token,
-    transform::{self, Vocabulary},
+    transform::{self, Mask, Vocabulary},
 };
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::{
     engine::{
@@ -86,18 +87,23 @@ impl ModelDrafter {
 
     /// Draws the next token of a session's draft from a row of logits.
     fn draw(&self, session: &mut Session<Memory>, logits: &mut [f32]) {
-        let Some(draft) = &mut session.draft else { return };
+        let Session { prefix, settings, grammar, draft: Some(draft), .. } = session else { return };
         let _in_call = draft.span().clone().entered();
-        let (settings, position) = (&session.settings, session.prefix.len() + draft.tokens().len());
+        let position = prefix.len() + draft.tokens().len();
         let vocabulary = self.draft_vocab.as_deref().map_or(Vocabulary::Full, Vocabulary::Reduced);
+        let mask = mask(grammar, draft.tokens());
+        if let Some(mask) = &mask {
+            // What the form rules out will not be drawn, and must not make the model look less sure than it is.
+            mask.apply(logits, vocabulary);
+        }
         let chance = confidence(logits);
-        match settings.transforms.shape(logits, vocabulary, session.prefix.counts(), draft.tokens()) {
+        match settings.transforms.shape(logits, vocabulary, prefix.counts(), draft.tokens(), mask.as_ref()) {
             Ok(shaped) => {
                 let (support, rule) = (settings.support, settings.rule);
                 draft.push(draft_token(&shaped, support, rule, &settings.randomness, position as u64));
                 draft.weigh(chance, self.policy.least_chance);
             }
-            // The request bans every id that this draft knows. That is no fault, and it is known before the draw, so the
+            // The request, or its grammar, bans every id that this draft knows. That is no fault, and it is known before the draw, so the
             // proposal may end here.
             Err(transform::Error::NothingLeft) => draft.stop(),
             // What was drawn is not withheld because of what it led to. If it is committed, the next draft fails here.
@@ -173,13 +179,30 @@ impl Drafter for ModelDrafter {
     }
 }
 
-/// Drafts from the text itself, if the session's draft has not begun and the text repeats itself.
+/// What may follow the committed and the drafted tokens, if not everything may. A grammar that can no longer be followed is
+/// given up: the verifier rejects what does not fit.
+fn mask(grammar: &mut Option<Matcher>, drafted: &[TokenId]) -> Option<Mask> {
+    match grammar.as_mut()?.mask(drafted) {
+        Ok(mask) => Some(mask),
+        Err(error) => {
+            debug!(%error, "drafting goes on without the grammar");
+            *grammar = None;
+            None
+        }
+    }
+}
+
+/// Drafts from the text itself, if the session's draft has not begun and the text repeats itself. The model does not go on
+/// from there, even if the grammar leaves less than was asked for: it has not seen those tokens.
 fn look_up(session: &mut Session<Memory>) {
-    let Session { prefix, memory, draft, .. } = session;
+    let Session { prefix, memory, draft, grammar, .. } = session;
     if let (Some(index), Some(draft)) = (&mut memory.index, draft)
         && draft.tokens().is_empty()
     {
-        recall(index, prefix.tokens(), draft);
+        recall(index, prefix.tokens(), grammar.as_mut(), draft);
+        if !draft.tokens().is_empty() {
+            draft.stop();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{io, num::NonZeroUsize, sync::Arc};
 
 use opentelemetry::metrics::Meter;
+use specfleet_grammar::Grammars;
 use specfleet_model::{batch::LanguageModel, identity::Identity, tokenizer::Tokenizer};
 use specfleet_protocol::{
     convert::DistributionForm,
@@ -11,6 +12,7 @@ use specfleet_protocol::{
 };
 use specfleet_service::{Progress, identity};
 use specfleet_speculation::propose::Support;
+use tracing::info;
 
 use crate::{
     engine::{Ended, Engine, Limits, drafter::Drafter},
@@ -129,7 +131,10 @@ impl Service {
         let n_vocab = description.vocab_size;
         let Options { prefill_rows, least_chance, recalled_ngram, .. } = options;
         let policy = Policy { least_chance, recalled_ngram: recalled_ngram.map(NonZeroUsize::get) };
-        Self::start(ModelDrafter::new(model, prefill_rows.get(), policy), identity, n_vocab, options, meter)
+        let grammars = tokenizer.grammars(tokenizer.end_tokens());
+        let grammars = grammars.inspect_err(|error| info!(%error, "drafting without grammars")).ok();
+        let drafter = ModelDrafter::new(model, prefill_rows.get(), policy);
+        Self::start(drafter, identity, n_vocab, grammars, options, meter)
     }
 
     /// Drafts by prompt lookup. Fits every vocabulary, since it proposes only ids that it was sent.
@@ -139,13 +144,14 @@ impl Service {
         let context_length = u32::try_from(max_tokens).unwrap_or(u32::MAX);
         let identity = Identity::of_lookup(label, &policy, context_length);
         let drafter = LookupDrafter::new(longest_ngram, max_tokens);
-        Self::start(drafter, identity, ANY_VOCABULARY, options, meter)
+        Self::start(drafter, identity, ANY_VOCABULARY, None, options, meter)
     }
 
     fn start<D: Drafter>(
         drafter: D,
         mut identity: Identity,
         n_vocab: usize,
+        grammars: Option<Grammars>,
         options: Options,
         meter: &Meter,
     ) -> Result<Self, Error> {
@@ -170,6 +176,7 @@ impl Service {
             n_vocab,
             support: options.support,
             metrics,
+            grammars: grammars.map(Arc::new),
         });
         Ok(Self { shared, identity, message_limits, progress, ended })
     }

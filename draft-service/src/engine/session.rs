@@ -1,5 +1,6 @@
 //! What the engine knows about one session: the committed prefix, how to draw, and the proposal in the making.
 
+use specfleet_grammar::Matcher;
 use specfleet_protocol::{PrefixDigest, status::Prefix};
 use specfleet_speculation::{TokenId, transform::TokenCounts};
 use tokio::sync::oneshot;
@@ -10,6 +11,8 @@ use super::{Error, Settings, draft::Draft};
 pub(crate) struct Session<M> {
     pub(crate) prefix: CommittedPrefix,
     pub(crate) settings: Settings,
+    /// Where the committed tokens stand in the form of the output.
+    pub(crate) grammar: Option<Matcher>,
     pub(crate) memory: M,
     /// The proposal that somebody waits for.
     pub(crate) draft: Option<Draft>,
@@ -17,6 +20,17 @@ pub(crate) struct Session<M> {
     pub(crate) last_used: u64,
     /// Tells the session's handle why it was closed.
     pub(crate) closed: oneshot::Sender<Error>,
+}
+
+impl<M> Session<M> {
+    /// Appends verified tokens, unless the result is not what the sender takes it to be: then nothing changes.
+    pub(crate) fn extend(&mut self, tokens: &[TokenId], sent: Prefix) -> Result<(), Error> {
+        self.prefix.extend(tokens, sent)?;
+        if let Some(grammar) = &mut self.grammar {
+            tokens.iter().for_each(|&token| grammar.commit(token));
+        }
+        Ok(())
+    }
 }
 
 /// Prompt and verified tokens: the only truth that draft and verifier share.
@@ -53,8 +67,8 @@ impl CommittedPrefix {
         summary(self.tokens.len(), &self.digest)
     }
 
-    /// Appends verified tokens, unless the result is not what the sender takes it to be: then nothing changes.
-    pub(crate) fn extend(&mut self, tokens: &[TokenId], sent: Prefix) -> Result<(), Error> {
+    /// See [`Session::extend`].
+    fn extend(&mut self, tokens: &[TokenId], sent: Prefix) -> Result<(), Error> {
         let mut digest = self.digest.clone();
         digest.extend(tokens);
         let held = summary(self.tokens.len() + tokens.len(), &digest);

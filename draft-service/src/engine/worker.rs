@@ -97,6 +97,7 @@ impl<D: Drafter> Worker<D> {
         let session = Session {
             prefix: CommittedPrefix::new(open.committed, open.n_prompt),
             settings: open.settings,
+            grammar: open.grammar,
             memory,
             draft: None,
             last_used: self.next_use(),
@@ -156,7 +157,7 @@ impl<D: Drafter> Worker<D> {
         // a reason that its handle knows.
         let Some(mut session) = self.sessions.remove(&id) else { return };
         session.last_used = self.next_use();
-        if let Err(mismatch) = session.prefix.extend(&advance.committed, advance.base) {
+        if let Err(mismatch) = session.extend(&advance.committed, advance.base) {
             let _ = reply.send(Err(mismatch));
             self.sessions.insert(id, session);
             return;

@@ -38,7 +38,7 @@ impl Grpc {
         if request.draft_length == 0 {
             return Err(invalid_argument("draft_length", "is 0, must be at least 1"));
         }
-        let open = self.shared.check_open(request.settings, request.committed, request.prompt_length)?;
+        let open = self.shared.check_open(request.settings, request.committed, request.prompt_length).await?;
         let base = Prefix {
             length: u32::try_from(open.committed.len()).unwrap_or(u32::MAX),
             digest: PrefixDigest::of(&open.committed).value(),

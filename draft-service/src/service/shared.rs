@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use specfleet_grammar::{Form, Grammars, Matcher};
 use specfleet_protocol::{
     convert::{DistributionForm, DraftSettings, RoundProposal, Timings, check_token_ids},
     status::{Reason, Refusal, invalid_argument, model_failed, version_mismatch},
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// How much of q a sparse distribution keeps.
     pub(crate) support: Support,
     pub(crate) metrics: Arc<Metrics>,
+    /// Where the draft knows what its tokens spell.
+    pub(crate) grammars: Option<Arc<Grammars>>,
 }
 
 impl Shared {
@@ -52,7 +55,7 @@ impl Shared {
     }
 
     /// Checks everything about a session that does not depend on the engine's state.
-    pub(crate) fn check_open(
+    pub(crate) async fn check_open(
         &self,
         settings: Option<v1::DraftSettings>,
         committed: Vec<TokenId>,
@@ -68,7 +71,25 @@ impl Shared {
             return Err(invalid_argument("prompt_length", allowed));
         }
         let settings = settings.ok_or_else(|| invalid_argument("settings", "is missing"))?;
-        Ok(Open { committed, n_prompt, settings: self.settings(settings.try_into()?)? })
+        let mut settings = DraftSettings::try_from(settings)?;
+        let form = settings.grammar.take();
+        let settings = self.settings(settings)?;
+        let grammar = self.matcher(form, &committed[n_prompt..]).await;
+        Ok(Open { committed, n_prompt, settings, grammar })
+    }
+
+    /// The form of a session's output, behind what was generated before; `None` to draft as if it had none, which is exact
+    /// too. Compiling may take long, so it happens beside the engine and the runtime.
+    async fn matcher(&self, form: Option<Form>, generated: &[TokenId]) -> Option<Matcher> {
+        let (form, grammars, generated) = (form?, self.grammars.clone()?, generated.to_vec());
+        let compile = move || {
+            let mut matcher = grammars.compile(&form)?;
+            generated.into_iter().for_each(|token| matcher.commit(token));
+            Ok::<_, specfleet_grammar::Error>(matcher)
+        };
+        let compiled = tokio::task::spawn_blocking(compile).await;
+        let compiled = compiled.map_err(|panic| panic.to_string()).and_then(|it| it.map_err(|error| error.to_string()));
+        compiled.inspect_err(|error| debug!(error, "a grammar cannot be used; drafting without it")).ok()
     }
 
     fn settings(&self, settings: DraftSettings) -> Result<Settings, Status> {

@@ -1,6 +1,7 @@
 //! The service as a verifier meets it: production code over gRPC in memory, with a scripted model behind it.
 #![allow(clippy::unwrap_used)]
 
+mod grammar;
 mod harness;
 mod lookup;
 mod memory;

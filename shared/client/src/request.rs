@@ -16,7 +16,7 @@ pub fn chat(user: impl Into<String>) -> GenerateRequest {
 
 /// A chat of several messages, rendered with the model's chat template.
 pub fn conversation(messages: Vec<ChatMessage>) -> GenerateRequest {
-    with_prompt(Prompt::Chat(ChatPrompt { messages }))
+    with_prompt(Prompt::Chat(ChatPrompt { messages, tools: Vec::new() }))
 }
 
 /// Plain text, tokenised as it is, for the model to continue.
@@ -26,7 +26,7 @@ pub fn text(text: impl Into<String>) -> GenerateRequest {
 
 /// One message of a chat; `role` is "system", "user" or "assistant".
 pub fn message(role: impl Into<String>, content: impl Into<String>) -> ChatMessage {
-    ChatMessage { role: role.into(), content: content.into() }
+    ChatMessage { role: role.into(), content: content.into(), ..ChatMessage::default() }
 }
 
 fn with_prompt(prompt: Prompt) -> GenerateRequest {

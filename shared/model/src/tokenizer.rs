@@ -11,6 +11,7 @@ mod byte_level;
 mod detokenizer;
 mod encoder;
 mod gguf;
+mod grammars;
 mod pre_tokenizer;
 mod sentencepiece;
 mod spelling;

@@ -15,11 +15,13 @@ use crate::status;
 
 mod draft_token;
 mod enums;
+mod output_grammar;
 mod proposal;
 mod sampling;
 mod settings;
 
 pub use enums::{DistributionForm, acceptance_rule};
+pub use output_grammar::output_grammar;
 pub use proposal::{ProposalBounds, RoundProposal, Timings};
 pub use sampling::sampling_params;
 pub use settings::DraftSettings;

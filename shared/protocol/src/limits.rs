@@ -3,6 +3,8 @@
 //!
 //! A configuration whose messages could not be sent is refused here, with the numbers.
 
+use specfleet_grammar::MAX_FORM_BYTES;
+
 use crate::convert::DistributionForm;
 
 /// The most that one message may take, whatever the configuration: 256 MiB. Above it a round would spend longer on the
@@ -70,7 +72,7 @@ impl MessageLimits {
         Ok(Self {
             request_bytes: context_length
                 .saturating_mul(VARINT32_BYTES)
-                .saturating_add(LOGIT_BIASES * LOGIT_BIAS_BYTES + FIXED_BYTES),
+                .saturating_add(LOGIT_BIASES * LOGIT_BIAS_BYTES + MAX_FORM_BYTES + FIXED_BYTES),
             proposal_bytes,
         })
     }

@@ -68,7 +68,7 @@
 //!
 //! // The draft's side.
 //! let mut logits = [1.0, 0.5, 0.0, -1.0];
-//! let shaped = transforms.shape(&mut logits, Vocabulary::Full, &committed, &[])?;
+//! let shaped = transforms.shape(&mut logits, Vocabulary::Full, &committed, &[], None)?;
 //! let randomness = DraftRandomness::new(&seed.draft_seed());
 //! let drafted = propose::draft_token(&shaped, Support::default(), Rule::Standard, &randomness, 2);
 //! let proposal = Proposal::new(vec![drafted.token], vec![drafted.distribution], 4)?;
@@ -84,7 +84,7 @@
 //!     budget: 10,
 //! };
 //! let outcome = round::decide(input, |index, accepted| {
-//!     transforms.shape(&mut rows[index].clone(), Vocabulary::Full, &committed, accepted)
+//!     transforms.shape(&mut rows[index].clone(), Vocabulary::Full, &committed, accepted, None)
 //! })?;
 //! assert!((1..=2).contains(&outcome.committed.len()));
 //! # Ok(())

@@ -5,19 +5,22 @@
 //! counts each draft token before the position once and no rejected token ever. So there is one function for all of
 //! them, [`Transforms::shape`], and both services call it.
 //!
-//! The order is fixed: logit bias, bans (end tokens before `min_tokens`), repetition, presence and frequency penalty,
-//! temperature, min-p, top-k, top-p, renormalise. Ties go to the lowest id. Where the Hugging Face processors define
+//! The order is fixed: logit bias, bans (end tokens before `min_tokens`, ids outside the [`Mask`]), repetition, presence and
+//! frequency penalty, temperature, min-p, top-k, top-p, renormalise. So what is cut is cut among the ids that are allowed,
+//! and a mask of one id makes it certain. Ties go to the lowest id. Where the Hugging Face processors define
 //! the same thing, the definition is theirs, and `tests/golden` holds their results. A temperature below 1e-5 is
 //! greedy: the arg max after bias, bans and penalties.
 
 mod adjust;
 mod counts;
 mod cut;
+mod mask;
 mod params;
 mod raw;
 mod shaped;
 
 pub use counts::TokenCounts;
+pub use mask::Mask;
 pub use params::{Invalid, InvalidField, SamplingParams};
 pub use raw::RawLogprobs;
 pub use shaped::{Shaped, ShapedWeights};
@@ -59,14 +62,16 @@ impl Transforms {
     /// The distribution of the token that follows `committed` and then `pending`.
     ///
     /// `logits` is the model's row for that position and serves as scratch: its contents are undefined afterwards.
-    /// `pending` holds the draft tokens between the committed prefix and this position. Rows of ids that the
-    /// vocabulary does not have (padding of the model's head) are never looked at.
+    /// `pending` holds the draft tokens between the committed prefix and this position. `mask` holds what may follow them,
+    /// where not everything may. Rows of ids that the vocabulary does not have (padding of the model's head) are never
+    /// looked at.
     pub fn shape(
         &self,
         logits: &mut [f32],
         vocabulary: Vocabulary<'_>,
         committed: &TokenCounts,
         pending: &[TokenId],
+        mask: Option<&Mask>,
     ) -> Result<Shaped, Error> {
         let vocabulary = vocabulary.within(self.n_vocab);
         let logits = vocabulary.rows(logits, self.n_vocab)?;
@@ -76,7 +81,7 @@ impl Transforms {
             return Err(first_non_finite(logits, vocabulary));
         }
         let mut row = adjust::Row { logits, vocabulary };
-        if row.adjust(&self.params, committed, pending) {
+        if row.adjust(&self.params, committed, pending, mask) {
             scan = lanes::scan(row.logits);
         }
         if scan.max == f32::NEG_INFINITY {
@@ -155,8 +160,13 @@ pub enum Error {
         value: f32,
     },
     /// Every token is banned or has probability 0.
-    #[error("no token is left to choose: all are banned or have probability 0; relax min_tokens or the logit bias")]
+    #[error(
+        "no token is left to choose: all are banned or have probability 0; relax min_tokens, the logit bias or the grammar"
+    )]
     NothingLeft,
+    /// It is not known which ids may be chosen.
+    #[error("{0}")]
+    NoMask(String),
     /// Fewer logits than ids.
     #[error("a row of {n_logits} logits for a vocabulary of {n_ids} ids; each id needs a logit")]
     RowTooShort {

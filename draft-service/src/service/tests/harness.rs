@@ -67,7 +67,7 @@ impl Draft {
         Self::of_service(service, metrics)
     }
 
-    fn of_service(service: Service, metrics: Metrics) -> Self {
+    pub(super) fn of_service(service: Service, metrics: Metrics) -> Self {
         let (channel, incoming) = in_memory();
         let version_id = service.identity().version_id.clone();
         tokio::spawn(Server::builder().add_service(service.grpc()).serve_with_incoming(incoming));
@@ -163,6 +163,7 @@ pub(super) fn settings(seed: u8) -> v1::DraftSettings {
         rule: v1::AcceptanceRule::Standard.into(),
         form: v1::DistributionForm::Sparse.into(),
         vocabulary_size: 0,
+        grammar: None,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use specfleet_grammar::Form;
 use specfleet_speculation::{propose::Rule, random::DraftSeed, transform::SamplingParams};
 
-use super::{DistributionForm, Error, acceptance_rule, sampling_params};
+use super::{DistributionForm, Error, acceptance_rule, output_grammar, sampling_params};
 use crate::v1;
 
 const SEED_BYTES: usize = 32;
@@ -22,6 +23,8 @@ pub struct DraftSettings {
     pub form: DistributionForm,
     /// Ids of the target's vocabulary; `None` where the verifier does not say.
     pub n_vocab: Option<NonZeroU32>,
+    /// The form of the output, if it has one.
+    pub grammar: Option<Form>,
 }
 
 impl TryFrom<v1::DraftSettings> for DraftSettings {
@@ -44,6 +47,7 @@ impl TryFrom<v1::DraftSettings> for DraftSettings {
             rule,
             form,
             n_vocab: NonZeroU32::new(wire.vocabulary_size),
+            grammar: wire.grammar.map(|grammar| output_grammar("settings.grammar", grammar)).transpose()?,
         })
     }
 }
@@ -56,6 +60,7 @@ impl From<&DraftSettings> for v1::DraftSettings {
             rule: v1::AcceptanceRule::from(settings.rule).into(),
             form: v1::DistributionForm::from(settings.form).into(),
             vocabulary_size: settings.n_vocab.map_or(0, NonZeroU32::get),
+            grammar: settings.grammar.as_ref().map(Into::into),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::transform::{SamplingParams, TokenCounts, Transforms, Vocabulary};
 
 fn shaped(row: &[f32], params: SamplingParams) -> Shaped {
     let transforms = Transforms::new(params, row.len()).unwrap();
-    transforms.shape(&mut row.to_vec(), Vocabulary::Full, &TokenCounts::default(), &[]).unwrap()
+    transforms.shape(&mut row.to_vec(), Vocabulary::Full, &TokenCounts::default(), &[], None).unwrap()
 }
 
 fn sampled(row: &[f32]) -> Shaped {
@@ -89,7 +89,7 @@ fn a_reduced_draft_reports_ids_of_the_target() {
     let ids = [4, 100, 2000];
     let transforms = Transforms::new(SamplingParams::default(), 3000).unwrap();
     let committed = TokenCounts::default();
-    let shaped = transforms.shape(&mut [0.0; 3], Vocabulary::Reduced(&ids), &committed, &[]).unwrap();
+    let shaped = transforms.shape(&mut [0.0; 3], Vocabulary::Reduced(&ids), &committed, &[], None).unwrap();
     for support in [Support::default(), Support::Full] {
         for rule in [Rule::Standard, Rule::DraftInvariant] {
             let drafted = draft_token(&shaped, support, rule, &randomness(2), 9);

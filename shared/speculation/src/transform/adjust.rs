@@ -1,6 +1,6 @@
 //! The transforms that change single logits: bias, bans and penalties.
 
-use super::{SamplingParams, TokenCounts, Vocabulary};
+use super::{Mask, SamplingParams, TokenCounts, Vocabulary};
 use crate::TokenId;
 
 /// A row of logits and the ids it speaks for.
@@ -11,7 +11,13 @@ pub(super) struct Row<'a> {
 
 impl Row<'_> {
     /// Applies bias, bans and penalties in this order. Tells whether any of them was asked for.
-    pub(super) fn adjust(&mut self, params: &SamplingParams, committed: &TokenCounts, pending: &[TokenId]) -> bool {
+    pub(super) fn adjust(
+        &mut self,
+        params: &SamplingParams,
+        committed: &TokenCounts,
+        pending: &[TokenId],
+        mask: Option<&Mask>,
+    ) -> bool {
         for (token, bias) in &params.logit_bias {
             self.edit(*token, |logit| logit + bias);
         }
@@ -24,6 +30,10 @@ impl Row<'_> {
             }
         }
 
+        if let Some(mask) = mask {
+            mask.apply(self.logits, self.vocabulary);
+        }
+
         let has_penalties =
             params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
         if has_penalties {
@@ -31,7 +41,7 @@ impl Row<'_> {
                 self.edit(token, |logit| penalised(logit, n_generated, params));
             }
         }
-        !params.logit_bias.is_empty() || ends_are_banned || has_penalties
+        !params.logit_bias.is_empty() || ends_are_banned || mask.is_some() || has_penalties
     }
 
     /// Changes one logit, if the row has it. Keeps it below plus infinity, which a tiny repetition penalty could reach.

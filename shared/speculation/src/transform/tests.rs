@@ -21,7 +21,7 @@ fn shape_after(
     pending: &[TokenId],
 ) -> Result<Shaped, Error> {
     let transforms = Transforms::new(params, row.len()).unwrap();
-    transforms.shape(&mut row.to_vec(), Vocabulary::Full, committed, pending)
+    transforms.shape(&mut row.to_vec(), Vocabulary::Full, committed, pending, None)
 }
 
 fn probabilities(shaped: &Shaped, n_vocab: usize) -> Vec<f64> {
@@ -170,6 +170,44 @@ fn banned_mass_goes_to_the_others() {
     assert_law(params, &logits(&[0.5, 0.2, 0.3]), &[0.0, 0.4, 0.6]);
 }
 
+/// Bit i of a word allows id 32 w + i.
+fn mask(ids: &[TokenId]) -> Mask {
+    let mut words = vec![0; ids.iter().max().map_or(0, |id| *id as usize / 32 + 1)];
+    ids.iter().for_each(|id| words[*id as usize / 32] |= 1 << (id % 32));
+    Mask::from_words(words)
+}
+
+#[test]
+fn what_a_mask_bans_has_no_probability_and_the_others_share_it() {
+    let transforms = |params| Transforms::new(params, 4).unwrap();
+    let shape = |params: SamplingParams, ids: &[TokenId]| {
+        let mut row = logits(&[0.1, 0.2, 0.3, 0.4]);
+        transforms(params).shape(&mut row, Vocabulary::Full, &TokenCounts::default(), &[], Some(&mask(ids)))
+    };
+    let shaped = shape(SamplingParams::default(), &[0, 2]).unwrap();
+    let found = probabilities(&shaped, 4);
+    assert!(found.iter().zip([0.25, 0.0, 0.75, 0.0]).all(|(left, right)| (left - right).abs() < 1e-6), "{found:?}");
+    let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
+    assert_eq!(shape(greedy, &[0, 1]).unwrap(), Shaped::Point(1));
+    // A bias does not bring back what is banned, and what is cut is cut among the others.
+    let biased = SamplingParams { logit_bias: vec![(3, 100.0)], top_k: 1, ..SamplingParams::default() };
+    assert_eq!(probabilities(&shape(biased, &[0, 2]).unwrap(), 4), [0.0, 0.0, 1.0, 0.0]);
+    assert_eq!(shape(SamplingParams::default(), &[]), Err(Error::NothingLeft));
+    assert_eq!(shape(SamplingParams::default(), &[200]), Err(Error::NothingLeft), "an id that the row does not have");
+}
+
+#[test]
+fn a_mask_speaks_in_the_numbering_of_the_target() {
+    let transforms = Transforms::new(SamplingParams::default(), 1000).unwrap();
+    let ids = [2, 5, 900];
+    let shape = |allowed: &[TokenId]| {
+        transforms.shape(&mut [0.0; 3], Vocabulary::Reduced(&ids), &TokenCounts::default(), &[], Some(&mask(allowed)))
+    };
+    let shaped = shape(&[3, 5, 900, 901]).unwrap();
+    assert_eq!(ids.map(|id| shaped.probability(id)), [0.0, 0.5, 0.5]);
+    assert_eq!(shape(&[0, 1, 3]), Err(Error::NothingLeft));
+}
+
 /// An exact tie goes to the lowest id.
 #[test]
 fn greedy_is_the_lowest_arg_max() {
@@ -232,7 +270,7 @@ fn extreme_finite_logits_and_parameters_stay_finite() {
 fn padding_rows_are_never_looked_at() {
     let transforms = Transforms::new(SamplingParams::default(), 2).unwrap();
     let mut row = [0.0, 0.0, f32::NAN, 90.0];
-    let shaped = transforms.shape(&mut row, Vocabulary::Full, &TokenCounts::default(), &[]).unwrap();
+    let shaped = transforms.shape(&mut row, Vocabulary::Full, &TokenCounts::default(), &[], None).unwrap();
     assert_eq!(probabilities(&shaped, 4), [0.5, 0.5, 0.0, 0.0]);
 }
 
@@ -242,17 +280,17 @@ fn a_reduced_vocabulary_speaks_in_the_numbering_of_the_target() {
     let params = SamplingParams { logit_bias: vec![(5, 1.0), (6, 1.0)], ..SamplingParams::default() };
     let transforms = Transforms::new(params, 1000).unwrap();
     let committed = TokenCounts::new(&[]);
-    let shaped = transforms.shape(&mut [1.0, 0.0, 1.0], Vocabulary::Reduced(&ids), &committed, &[]).unwrap();
+    let shaped = transforms.shape(&mut [1.0, 0.0, 1.0], Vocabulary::Reduced(&ids), &committed, &[], None).unwrap();
     for token in ids {
         assert!((shaped.probability(token) - 1.0 / 3.0).abs() < 1e-7);
     }
     assert_eq!(shaped.probability(6), 0.0);
 
     let greedy = Transforms::new(SamplingParams { temperature: 0.0, ..SamplingParams::default() }, 1000).unwrap();
-    let shaped = greedy.shape(&mut [1.0, 0.0, 2.0], Vocabulary::Reduced(&ids), &committed, &[]).unwrap();
+    let shaped = greedy.shape(&mut [1.0, 0.0, 2.0], Vocabulary::Reduced(&ids), &committed, &[], None).unwrap();
     assert_eq!(shaped, Shaped::Point(900));
 
-    let error = greedy.shape(&mut [1.0, 0.0], Vocabulary::Reduced(&ids), &committed, &[]).unwrap_err();
+    let error = greedy.shape(&mut [1.0, 0.0], Vocabulary::Reduced(&ids), &committed, &[], None).unwrap_err();
     assert_eq!(error, Error::RowTooShort { n_logits: 2, n_ids: 3 });
 }
 
@@ -303,5 +341,17 @@ proptest! {
         prop_assert_eq!(blocks.map(|block| shaped.block_total(block)).sum::<f64>(), shaped.total());
         let sum: f64 = probabilities(&shaped, row.len()).iter().sum();
         prop_assert!((sum - 1.0).abs() < 1e-12);
+    }
+
+    /// Word by word or bit by bit: the same ids are left.
+    #[test]
+    fn a_mask_leaves_the_allowed_ids(words in prop::collection::vec(prop_oneof![Just(0), Just(u32::MAX), any::<u32>()], 0..5), width in 1_usize..150) {
+        let mask = Mask::from_words(words);
+        let mut row = vec![0.5; width];
+        mask.apply(&mut row, Vocabulary::Full);
+        for (id, logit) in row.iter().enumerate() {
+            prop_assert_eq!(*logit == 0.5, mask.allows(id as TokenId), "id {}", id);
+        }
+        prop_assert_eq!((0..200).filter(|id| mask.allows(*id)).count(), mask.n_allowed());
     }
 }

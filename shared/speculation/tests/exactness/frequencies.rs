@@ -225,7 +225,7 @@ fn refused_claims_leave_the_law_alone() {
             budget: 5,
         };
         let outcome = round::decide(input, |_, before| {
-            transforms.shape(&mut logits(&p), Vocabulary::Full, &TokenCounts::new(&[0]), before)
+            transforms.shape(&mut logits(&p), Vocabulary::Full, &TokenCounts::new(&[0]), before, None)
         });
         outcome.unwrap().committed[0].token
     });

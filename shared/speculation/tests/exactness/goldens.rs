@@ -62,7 +62,8 @@ fn transforms_agree_with_hugging_face() {
             let (generated, pending) = golden.generated.split_at(n_committed);
             let mut committed = TokenCounts::new(&golden.prompt);
             generated.iter().for_each(|token| committed.push_generated(*token));
-            let shaped = transforms.shape(&mut case.logits.clone(), Vocabulary::Full, &committed, pending).unwrap();
+            let shaped =
+                transforms.shape(&mut case.logits.clone(), Vocabulary::Full, &committed, pending, None).unwrap();
 
             let ids = case.probabilities.iter().enumerate();
             let (n_kept, greatest_error) = ids.fold((0, 0.0_f64), |(n_kept, error), (id, expected)| {

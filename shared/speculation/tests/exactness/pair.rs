@@ -76,7 +76,7 @@ impl Pair {
             };
             let outcome = round::decide(input, |_, before| {
                 let mut row = (self.target)(&[&sequence, before].concat());
-                transforms.shape(&mut row, Vocabulary::Full, &committed, before)
+                transforms.shape(&mut row, Vocabulary::Full, &committed, before, None)
             });
             let outcome = outcome.unwrap();
             for token in outcome.committed.iter().map(|committed| committed.token) {
@@ -95,7 +95,7 @@ impl Pair {
         let (mut tokens, mut distributions) = (vec![], vec![]);
         while tokens.len() < self.draft_length {
             let mut row = (self.draft)(&[sequence, &tokens].concat());
-            let shaped = transforms.shape(&mut row, Vocabulary::Full, committed, &tokens).unwrap();
+            let shaped = transforms.shape(&mut row, Vocabulary::Full, committed, &tokens, None).unwrap();
             let position = (sequence.len() + tokens.len()) as u64;
             let drafted = propose::draft_token(&shaped, self.support, self.rule, randomness, position);
             tokens.push(drafted.token);

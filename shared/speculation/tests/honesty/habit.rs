@@ -71,7 +71,7 @@ impl Habit {
 pub(crate) fn shape(row: &[f32], temperature: f32) -> Shaped {
     let params = SamplingParams { temperature, ..SamplingParams::default() };
     let transforms = Transforms::new(params, N_VOCAB).unwrap();
-    transforms.shape(&mut row.to_vec(), Vocabulary::Full, &TokenCounts::new(&[]), &[]).unwrap()
+    transforms.shape(&mut row.to_vec(), Vocabulary::Full, &TokenCounts::new(&[]), &[], None).unwrap()
 }
 
 /// The `size` likeliest ids with integer weights, and the token if it is not among them.

@@ -100,6 +100,8 @@ Examples:
   specctl generate --raw 'The three primary colours are' --max-tokens 24 --temperature 0
   specctl generate --file notes.txt --system 'Summarise what the user sends in two sentences.'
   specctl generate --n 3 --max-tokens 40 'Suggest a name for a sailing boat.'
+  specctl generate --json-schema '{\"type\": \"object\"}' 'Describe the sea as a JSON object.'
+  specctl generate --regex '(yes|no)' 'Is water wet? Answer yes or no.'
   git diff | specctl generate --stats --max-tokens 200
   specctl generate --show-rounds --draft-length 3 'Count to twenty.'
   specctl generate --json 'Hi' | jq -r 'select(.event == \"committed\") | .tokens[].origin'";

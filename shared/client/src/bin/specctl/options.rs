@@ -7,6 +7,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use specfleet_client::v1::{AcceptanceRule, GenerateRequest, SamplingParams, SpeculationOptions};
 
+mod form;
+
+use form::FormFlags;
+
 /// Everything about a request but its prompt.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RequestFlags {
@@ -14,6 +18,8 @@ pub(crate) struct RequestFlags {
     sampling: SamplingFlags,
     #[command(flatten)]
     limits: LimitFlags,
+    #[command(flatten)]
+    form: FormFlags,
     #[command(flatten)]
     speculation: SpeculationFlags,
 }
@@ -105,6 +111,7 @@ impl RequestFlags {
             max_tokens: self.limits.max_tokens,
             stop_token_ids: self.limits.stop_token_id.clone(),
             ignore_eos: self.limits.ignore_eos,
+            grammar: self.form.to_wire()?,
             seed: self.sampling.seed,
             speculation: Some(self.speculation.to_wire()?),
             ..request

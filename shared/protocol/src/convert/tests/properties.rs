@@ -4,6 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use proptest::prelude::*;
 use prost::Message;
+use specfleet_grammar::Form;
 use specfleet_speculation::{
     distribution::{DenseWeights, DraftDistribution, Proposal, SparseWeights},
     propose::Rule,
@@ -124,19 +125,23 @@ proptest! {
     }
 
     #[test]
-    fn settings_are_read_back(sampling in sampling(), seed: [u8; 32], invariant: bool, dense: bool, n_vocab: u32) {
+    fn settings_are_read_back(sampling in sampling(), seed: [u8; 32], invariant: bool, dense: bool, n_vocab: u32,
+                             grammar in 0_usize..4) {
         let sent = DraftSettings {
             sampling,
             draft_seed: DraftSeed(seed),
             rule: if invariant { Rule::DraftInvariant } else { Rule::Standard },
             form: if dense { DistributionForm::Dense } else { DistributionForm::Sparse },
             n_vocab: NonZeroU32::new(n_vocab),
+            grammar: [None, Some(Form::JsonSchema("{}".into())), Some(Form::Regex("a".into())), Some(Form::Lark("start: \"a\"".into()))]
+                [grammar].clone(),
         };
         let bytes = v1::DraftSettings::from(&sent).encode_to_vec();
         let read: DraftSettings = v1::DraftSettings::decode(bytes.as_slice()).unwrap().try_into().unwrap();
         prop_assert_eq!(read.sampling, sent.sampling);
         prop_assert_eq!(read.draft_seed.0, seed);
         prop_assert_eq!((read.rule, read.form, read.n_vocab), (sent.rule, sent.form, sent.n_vocab));
+        prop_assert_eq!(read.grammar, sent.grammar);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One broken rule a row: what a peer may get wrong, and the field that the answer names.
 
+use specfleet_grammar::{Form, MAX_FORM_BYTES};
 use specfleet_speculation::{distribution::DraftDistribution, transform::SamplingParams};
 use tonic::{Code, Status};
 
@@ -132,17 +133,20 @@ fn settings_must_be_complete() {
         rule: v1::AcceptanceRule::Standard.into(),
         form: v1::DistributionForm::Sparse.into(),
         vocabulary_size: 0,
+        grammar: None,
     };
     let read = DraftSettings::try_from(good.clone()).unwrap();
     assert_eq!(read.sampling, SamplingParams::default());
 
     type Change = fn(&mut v1::DraftSettings);
-    let cases: [(Change, &str); 5] = [
+    let cases: [(Change, &str); 7] = [
         (|s| s.draft_seed.truncate(31), "settings.draft_seed"),
         (|s| s.rule = 0, "settings.rule"),
         (|s| s.rule = 99, "settings.rule"),
         (|s| s.form = 0, "settings.form"),
         (|s| s.form = -1, "settings.form"),
+        (|s| s.grammar = Some(v1::OutputGrammar::default()), "settings.grammar"),
+        (|s| s.grammar = Some((&Form::Regex("a".repeat(MAX_FORM_BYTES + 1))).into()), "settings.grammar"),
     ];
     for (change, field) in cases {
         let mut wire = good.clone();
