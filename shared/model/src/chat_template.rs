@@ -10,14 +10,19 @@
 //! are errors.
 
 mod clock;
+mod generation;
+mod hermes;
 mod json;
+mod message;
 mod metered;
 mod stack;
 
 use std::sync::Arc;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, ErrorKind, context};
+use minijinja::{Environment, ErrorKind, Value, context};
+
+pub use message::{ChatMessage, ToolCall};
 
 /// The one template in the environment. Without an extension nothing is escaped.
 const NAME: &str = "chat";
@@ -25,8 +30,10 @@ const NAME: &str = "chat";
 /// Work that a rendering may do whatever the messages are. A unit is one instruction, or 64 bytes of data: about 3 MB.
 /// Published templates spend a few hundred units before the first message.
 const BASE_FUEL: usize = 50_000;
-/// For each message. Published templates spend 20 to 200.
+/// For each message, call and tool. Published templates spend 20 to 200.
 const FUEL_PER_MESSAGE: usize = 500;
+/// Work for one byte of tools and of arguments of calls: some templates take these apart key by key.
+const FUEL_PER_JSON_BYTE: usize = 4;
 /// Bytes of messages for one unit: a template may go over each byte 32 times.
 const BYTES_PER_FUEL: usize = 2;
 /// Stack for one unit. A value that holds another takes three units at the least, and some 1000 bytes of stack to print.
@@ -36,15 +43,6 @@ const STACK_PER_FUEL: usize = 512;
 const MOST_SOURCE_BYTES: usize = 1 << 20;
 /// Stack for one byte of source: an operator is one byte and one level of the syntax tree.
 const STACK_PER_SOURCE_BYTE: usize = 1024;
-
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatMessage {
-    /// Who speaks: "system", "user" or "assistant" in most templates.
-    pub role: String,
-    /// What they say.
-    pub content: String,
-}
 
 /// The special tokens that templates refer to by name, spelled out; empty where the model has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +61,7 @@ struct Inner {
     environment: Environment<'static>,
     special: SpecialTokens,
     source: String,
+    reads_tools: bool,
 }
 
 /// A template that does not parse or does not render.
@@ -97,10 +96,14 @@ impl ChatTemplate {
         environment.add_filter("tojson", json::to_json);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", |format: &str| clock::format_now(format));
-        let parse = || environment.add_template_owned(NAME, without_generation_tags(source));
+        let parse = || {
+            environment.add_template_owned(NAME, generation::without_tags(source))?;
+            let template = environment.get_template(NAME)?;
+            Ok(template.undeclared_variables(false).contains("tools"))
+        };
         let parsed = stack::with_stack(source.len() * STACK_PER_SOURCE_BYTE, parse).map_err(Error::Parse)?;
-        parsed.map_err(|error| Error::Parse(format!("{error:#}")))?;
-        Ok(Self(Arc::new(Inner { environment, special, source: source.to_owned() })))
+        let reads_tools = parsed.map_err(|error: minijinja::Error| Error::Parse(format!("{error:#}")))?;
+        Ok(Self(Arc::new(Inner { environment, special, source: source.to_owned(), reads_tools })))
     }
 
     /// Renders a conversation. With `add_generation_prompt` the text ends where the assistant's answer begins.
@@ -111,13 +114,38 @@ impl ChatTemplate {
     /// If the template refuses the messages (an unknown role, two user turns in a row, ...), fails on them, or takes more
     /// work than any template should.
     pub fn render(&self, messages: &[ChatMessage], add_generation_prompt: bool) -> Result<String, Error> {
-        let fuel = fuel(messages);
-        let messages: Vec<_> = messages
-            .iter()
-            .map(|message| context! { role => message.role.as_str(), content => message.content.as_str() })
-            .collect();
+        self.render_with_tools(messages, &[], add_generation_prompt)
+    }
+
+    /// The same with the functions that the assistant may call, each a JSON object. A template that
+    /// [does not read](Self::reads_tools) them gets them as text: in the system message, and calls and results in contents.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn render_with_tools(
+        &self,
+        messages: &[ChatMessage],
+        tools: &[serde_json::Value],
+        add_generation_prompt: bool,
+    ) -> Result<String, Error> {
+        if !self.0.reads_tools && hermes::is_needed(messages, tools) {
+            return self.render_values(&hermes::in_text(messages, tools), &[], add_generation_prompt);
+        }
+        self.render_values(messages, tools, add_generation_prompt)
+    }
+
+    fn render_values(
+        &self,
+        messages: &[ChatMessage],
+        tools: &[serde_json::Value],
+        add_generation_prompt: bool,
+    ) -> Result<String, Error> {
+        let fuel = fuel(messages, tools);
+        let messages: Vec<Value> = messages.iter().map(ChatMessage::to_value).collect();
+        let tools = if tools.is_empty() { Value::UNDEFINED } else { Value::from(minijinja::value::Serde(tools)) };
         let values = context! {
             messages => messages,
+            tools => tools,
             add_generation_prompt => add_generation_prompt,
             bos_token => self.0.special.begin.as_str(),
             eos_token => self.0.special.end.as_str(),
@@ -127,6 +155,11 @@ impl ChatTemplate {
         environment.set_fuel(Some(fuel as u64));
         let render = || environment.get_template(NAME)?.render(values);
         stack::with_stack(fuel * STACK_PER_FUEL, render).map_err(Error::Render)?.map_err(failure)
+    }
+
+    /// Whether the template writes tools itself.
+    pub fn reads_tools(&self) -> bool {
+        self.0.reads_tools
     }
 
     /// The template as it was given.
@@ -140,9 +173,13 @@ impl ChatTemplate {
     }
 }
 
-fn fuel(messages: &[ChatMessage]) -> usize {
-    let n_bytes: usize = messages.iter().map(|message| message.role.len() + message.content.len()).sum();
-    BASE_FUEL + messages.len() * FUEL_PER_MESSAGE + n_bytes / BYTES_PER_FUEL
+fn fuel(messages: &[ChatMessage], tools: &[serde_json::Value]) -> usize {
+    let n_bytes: usize = messages.iter().map(ChatMessage::n_bytes).sum();
+    let calls = messages.iter().flat_map(|message| &message.tool_calls);
+    let in_calls = calls.clone().map(|call| call.name.len() + call.id.len() + call.arguments.to_string().len());
+    let n_json_bytes: usize = in_calls.chain(tools.iter().map(|tool| tool.to_string().len())).sum();
+    let n_parts = messages.len() + calls.count() + tools.len();
+    BASE_FUEL + n_parts * FUEL_PER_MESSAGE + n_bytes / BYTES_PER_FUEL + n_json_bytes * FUEL_PER_JSON_BYTE
 }
 
 /// Blocks swallow their line, as `transformers` sets it.
@@ -166,29 +203,6 @@ fn failure(error: minijinja::Error) -> Error {
         Some(message) if raised => Error::Refused(message.to_owned()),
         _ => Error::Render(format!("{error:#}")),
     }
-}
-
-/// `{% generation %}` marks the assistant's tokens for training; at inference it does nothing. It becomes a condition
-/// that always holds, so that the tags' whitespace markers keep their effect.
-fn without_generation_tags(source: &str) -> String {
-    let mut text = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
-        // Behind the opening: in "{%}" the two overlap.
-        let Some(end) = tag[2..].find("%}").map(|end| end + 2) else { break };
-        let inside = &tag[2..end];
-        let name = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
-        text.push_str(before);
-        match name {
-            "generation" => text.push_str(&format!("{{%{}%}}", inside.replace("generation", "if true"))),
-            "endgeneration" => text.push_str(&format!("{{%{}%}}", inside.replace("endgeneration", "endif"))),
-            _ => text.push_str(&tag[..end + 2]),
-        }
-        rest = &tag[end + 2..];
-    }
-    text.push_str(rest);
-    text
 }
 
 #[cfg(test)]

@@ -19,6 +19,16 @@ pub(super) fn to_json(state: &State<'_, '_>, value: Value, options: Kwargs) -> R
     written.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
+/// The same on one line, outside a template.
+pub(super) fn to_text(value: &serde_json::Value) -> String {
+    let mut bytes = Vec::new();
+    match value.serialize(&mut Serializer::with_formatter(&mut bytes, PythonFormatter)) {
+        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
+        // A vector takes everything, and keys are strings; the library's own spelling says the same.
+        Err(_) => value.to_string(),
+    }
+}
+
 fn write(state: &State<'_, '_>, value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
     let mut metered = Metered::new(state);
     value.serialize(&mut Serializer::with_formatter(&mut metered, formatter))?;

@@ -2,12 +2,14 @@
 
 use super::*;
 
+mod tools;
+
 fn template(source: &str) -> ChatTemplate {
     ChatTemplate::new(source, SpecialTokens { begin: "<s>".into(), end: "</s>".into() }).unwrap()
 }
 
 fn messages(turns: &[(&str, &str)]) -> Vec<ChatMessage> {
-    turns.iter().map(|(role, content)| ChatMessage { role: (*role).into(), content: (*content).into() }).collect()
+    turns.iter().map(|(role, content)| ChatMessage::new(*role, *content)).collect()
 }
 
 /// SmolLM2's way: ChatML with a default system message.
@@ -82,8 +84,8 @@ fn generation_tags_do_nothing_but_keep_their_whitespace_markers() {
 
 #[test]
 fn a_tag_whose_ends_overlap_is_no_fault() {
-    assert_eq!(without_generation_tags("a{%}b{% generation %}c"), "a{%}b{% generation %}c");
-    assert_eq!(without_generation_tags("{%%}{%}"), "{%%}{%}");
+    assert_eq!(generation::without_tags("a{%}b{% generation %}c"), "a{%}b{% generation %}c");
+    assert_eq!(generation::without_tags("{%%}{%}"), "{%%}{%}");
     assert!(matches!(ChatTemplate::new("{%}", SpecialTokens::default()), Err(Error::Parse(_))));
 }
 

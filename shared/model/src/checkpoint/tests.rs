@@ -37,7 +37,7 @@ fn both_forms_render_chats_the_same() {
     let gguf = fixture::write_gguf(gguf_folder.path(), &fixture::gguf());
     for path in [folder.path(), &gguf] {
         let template = Checkpoint::open(path).unwrap().chat_template().unwrap().unwrap();
-        let message = ChatMessage { role: "user".into(), content: "ab".into() };
+        let message = ChatMessage::new("user", "ab");
         assert_eq!(template.render(&[message], true).unwrap(), "<s>ab");
     }
 }

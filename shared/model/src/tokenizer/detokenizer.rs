@@ -26,6 +26,11 @@ impl Detokenizer {
         tokenizer.token_bytes(id).map_or_else(String::new, |bytes| self.push_bytes(bytes))
     }
 
+    /// The text that ends with the name of a special token. A character that was not complete before will never be.
+    pub fn push_name(&mut self, tokenizer: &Tokenizer, id: TokenId) -> String {
+        self.finish() + &String::from_utf8_lossy(tokenizer.spelling(id).unwrap_or_default())
+    }
+
     /// The end of the text: a character that was never completed becomes one U+FFFD.
     pub fn finish(&mut self) -> String {
         let unfinished = !std::mem::take(&mut self.held).is_empty();

@@ -65,7 +65,7 @@ fn target(operators: Operators) -> Option<Loaded> {
 }
 
 fn prompt(loaded: &Loaded) -> Vec<TokenId> {
-    let message = ChatMessage { role: "user".into(), content: QUESTION.into() };
+    let message = ChatMessage::new("user", QUESTION);
     let text = loaded.chat_template.as_ref().unwrap().render(&[message], true).unwrap();
     loaded.tokenizer.encode(&text, false).unwrap()
 }
