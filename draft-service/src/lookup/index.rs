@@ -1,37 +1,52 @@
 //! Where did these tokens last occur? Answered without reading the prefix again in every round.
+//!
+//! An index is kept beside the KV memory and is not counted in it, so it must be small: it holds 64 bits of an n-gram and
+//! where it ends, about 30 bytes with all that a hash table needs, and no token. Whether the n-gram found there is the one
+//! that was looked for, the sequence itself says. And a prompt of any length must not hold up the other sessions of the
+//! engine: it is taken in over as many rounds as that takes. Until then an index knows the beginning of its sequence.
 
-use std::{collections::HashMap, ops::RangeInclusive};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    ops::RangeInclusive,
+};
 
 use specfleet_speculation::TokenId;
 
 /// The longest n-gram that an index can be asked for.
 pub(crate) const LONGEST_NGRAM: usize = 4;
 
+/// Tokens that are taken in at a time: half a millisecond's work.
+const MOST_AT_ONCE: usize = 2048;
+
 /// For every n-gram of a growing sequence, up to a length: where its most recent occurrence that has a continuation ends.
 pub(crate) struct NgramIndex {
-    /// Shorter n-grams are filled up with `None`.
-    continuations: HashMap<Ngram, usize>,
+    /// By a hash of the n-gram. Of two with the same hash the later one is kept.
+    continuations: HashMap<u64, u32>,
+    /// Of its own, so that nobody can write text whose n-grams collide.
+    hasher: RandomState,
     sizes: RangeInclusive<usize>,
     n_indexed: usize,
 }
 
-type Ngram = [Option<TokenId>; LONGEST_NGRAM];
-
 impl NgramIndex {
     /// An index of nothing, for n-grams of so many tokens, from 1 to [`LONGEST_NGRAM`].
     pub(crate) fn new(sizes: RangeInclusive<usize>) -> Self {
-        Self { continuations: HashMap::new(), sizes, n_indexed: 0 }
+        Self { continuations: HashMap::new(), hasher: RandomState::new(), sizes, n_indexed: 0 }
     }
 
-    /// Takes in the tokens of `sequence` that came since the last time.
+    /// Takes in the tokens of `sequence` that came since the last time, or the first of them if they are very many.
     pub(crate) fn extend(&mut self, sequence: &[TokenId]) {
+        let end_of_new = sequence.len().min(self.n_indexed + MOST_AT_ONCE);
         // An n-gram is entered only once a token follows it, so the one at the very end is never its own occurrence.
-        for end in self.n_indexed.max(1)..sequence.len() {
+        for end in self.n_indexed.max(1)..end_of_new {
+            // No sequence is longer: lengths have 32 bits on the wire.
+            let Ok(position) = u32::try_from(end) else { return };
             for n in self.sizes_within(end) {
-                self.continuations.insert(ngram(&sequence[end - n..end]), end);
+                self.continuations.insert(self.hasher.hash_one(&sequence[end - n..end]), position);
             }
         }
-        self.n_indexed = sequence.len();
+        self.n_indexed = end_of_new;
     }
 
     /// At most `length` tokens that may follow `sequence`, which must be what the index was last extended with. Where the
@@ -39,7 +54,8 @@ impl NgramIndex {
     pub(crate) fn continuation(&self, sequence: &[TokenId], length: usize) -> Vec<TokenId> {
         let found = self.sizes_within(sequence.len()).rev().find_map(|n| {
             let last = &sequence[sequence.len() - n..];
-            self.continuations.get(&ngram(last)).copied()
+            let end = *self.continuations.get(&self.hasher.hash_one(last))? as usize;
+            (sequence.get(end.checked_sub(n)?..end)? == last).then_some(end)
         });
         let Some(begin) = found else { return Vec::new() };
         sequence[begin..].iter().copied().cycle().take(length).collect()
@@ -48,14 +64,6 @@ impl NgramIndex {
     fn sizes_within(&self, length: usize) -> RangeInclusive<usize> {
         *self.sizes.start()..=length.min(*self.sizes.end())
     }
-}
-
-fn ngram(tokens: &[TokenId]) -> Ngram {
-    let mut ngram = [None; LONGEST_NGRAM];
-    for (slot, &token) in ngram.iter_mut().zip(tokens) {
-        *slot = Some(token);
-    }
-    ngram
 }
 
 #[cfg(test)]
@@ -111,6 +119,23 @@ mod tests {
             len = (len + 1 + next() as usize).min(sequence.len());
             index.extend(&sequence[..len]);
             assert_eq!(index.continuation(&sequence[..len], 6), continuation(&sequence[..len], 6), "at {len}");
+        }
+    }
+
+    #[test]
+    fn a_long_sequence_is_taken_in_piece_by_piece_and_then_known_to_its_end() {
+        let mut sequence: Vec<TokenId> = (0..3 * MOST_AT_ONCE as TokenId).collect();
+        let n_pieces = sequence.len() / MOST_AT_ONCE;
+        for (position, n_calls) in [(10, 1), (2 * MOST_AT_ONCE + 10, n_pieces)] {
+            let repeated = sequence[position - 3..position].to_vec();
+            sequence.extend(&repeated);
+            let mut index = NgramIndex::new(1..=3);
+            for call in 1..=n_calls {
+                index.extend(&sequence);
+                assert!(index.continuations.len() <= 3 * call * MOST_AT_ONCE, "so much work, and no more");
+            }
+            assert_eq!(index.continuation(&sequence, 2), [position as TokenId, position as TokenId + 1]);
+            sequence.truncate(sequence.len() - repeated.len());
         }
     }
 
