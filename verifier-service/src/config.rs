@@ -10,7 +10,7 @@ use specfleet_model::checkpoint::GenerationDefaults;
 use specfleet_protocol::channel::{self, ChannelOptions};
 use specfleet_service::{ListenArgs, ModelArgs, Problems, TelemetryArgs, problems};
 
-use crate::{Options, UntrustedDraft};
+use crate::{Options, Reasoning, ToolCalls, UntrustedDraft};
 
 /// More draft tokens a round than this never paid for anybody: acceptance falls with every position.
 const DRAFT_LENGTH_CEILING: usize = 64;
@@ -34,6 +34,10 @@ pub struct Config {
     /// How text is sampled where a request does not say.
     #[command(flatten)]
     pub sampling: SamplingArgs,
+
+    /// What there is to be told from plain text.
+    #[command(flatten)]
+    pub dialect: DialectArgs,
 
     /// Ports.
     #[command(flatten)]
@@ -103,6 +107,12 @@ pub struct EngineArgs {
     #[arg(long, env = "SPECFLEET_MAX_QUEUE", value_name = "REQUESTS", default_value_t = 256)]
     pub max_queue: usize,
 
+    /// How long a request may be expected to wait, going by how quickly requests end at that time; where it would take
+    /// longer it is refused, and told when to come again. 60s by default: people and clients give up in about a minute.
+    #[arg(long, env = "SPECFLEET_MAX_QUEUE_WAIT", value_name = "TIME", default_value = "60s",
+        value_parser = humantime::parse_duration)]
+    pub max_queue_wait: Duration,
+
     /// Rows of one forward pass: rounds and prompt chunks together. 128 by default: on a CPU, from about 16 rows on, the
     /// time of a pass grows with its rows, so that this bounds how long a long prompt holds up everybody else's next
     /// token. On a GPU 1024 or more is better.
@@ -130,6 +140,19 @@ pub struct SamplingArgs {
     pub default_top_p: Option<f32>,
 }
 
+/// What there is to be told from plain text, over HTTP.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Chat")]
+pub struct DialectArgs {
+    /// In which form the model calls functions. Recognised by the chat template and the vocabulary, unless set.
+    #[arg(long, env = "SPECFLEET_TOOL_CALLS", value_enum, default_value_t)]
+    pub tool_calls: ToolCalls,
+
+    /// How the model thinks before it answers. Recognised by the chat template and the vocabulary, unless set.
+    #[arg(long, env = "SPECFLEET_REASONING", value_enum, default_value_t)]
+    pub reasoning: Reasoning,
+}
+
 impl Config {
     /// Checks every setting.
     ///
@@ -155,12 +178,15 @@ impl Config {
         Options {
             max_sequences: self.engine.max_sequences,
             max_queue: self.engine.max_queue,
+            max_queue_wait: self.engine.max_queue_wait,
             step_tokens: self.engine.step_tokens,
             verify_rows: self.engine.verify_rows,
             draft_length: self.drafts.draft_length,
             max_draft_length: self.drafts.max_draft_length,
             draft_wait: self.drafts.draft_wait,
             untrusted_drafts: self.drafts.untrusted.clone(),
+            tool_calls: self.dialect.tool_calls,
+            reasoning: self.dialect.reasoning,
         }
     }
 }

@@ -5,15 +5,16 @@
 //!
 //! This module exists only with the cargo feature `controls`, which only the workspace's package of tests asks for, and
 //! only among its dev-dependencies: cargo leaves it out of every build that does not build tests too. Nor could the
-//! programs use it: a control is a function that the caller of [`Service::start_with_control`] brings, and there is none
-//! in this crate.
+//! programs use it: a control is brought by the caller of [`Service::start_with_control`], and nothing in this crate calls
+//! that.
 
 use opentelemetry::metrics::Meter;
+use specfleet_grammar::Matcher;
 use specfleet_model::load::Loaded;
 use specfleet_speculation::{
     TokenId,
     round::{RoundInput, RoundOutcome},
-    transform::{self, Shaped, TokenCounts, Transforms, Vocabulary},
+    transform::{self, Mask, Shaped, TokenCounts, Transforms, Vocabulary},
 };
 use tonic::transport::Channel;
 
@@ -23,8 +24,16 @@ use crate::{
     service::Error,
 };
 
+/// What is wrong with a verifier.
+pub enum Control {
+    /// Decides rounds in the place of the rule.
+    Decides(Box<Decides>),
+    /// Rows and memory of a round are reserved for the draft tokens that have come, not for those that were asked for.
+    ReservesWhatCame,
+}
+
 /// Stands where the rule stands.
-pub type Control = Box<dyn Fn(Undecided<'_>) -> Result<RoundOutcome, transform::Error> + Send>;
+pub type Decides = dyn Fn(Undecided<'_>) -> Result<RoundOutcome, transform::Error> + Send;
 
 /// A round before its decision: all that the rule uses, in parts that can be put together wrongly.
 pub struct Undecided<'a> {
@@ -36,6 +45,8 @@ pub struct Undecided<'a> {
     pub counts: &'a TokenCounts,
     /// Logits after the committed prefix, and after each draft token.
     logits: Vec<Vec<f32>>,
+    /// What the request's grammar allows there; none behind a draft token that it refuses.
+    masks: Vec<Option<Mask>>,
     vocabulary: Vocabulary<'a>,
 }
 
@@ -45,21 +56,62 @@ impl Undecided<'_> {
     /// # Errors
     /// As [`Transforms::shape`].
     pub fn shape(&self, index: usize, transforms: &Transforms, before: &[TokenId]) -> Result<Shaped, transform::Error> {
-        transforms.shape(&mut self.logits[index].clone(), self.vocabulary, self.counts, before)
+        self.shape_changed(index, transforms, before, |_| {})
+    }
+
+    /// The same after a change to the model's row.
+    ///
+    /// # Errors
+    /// As [`Transforms::shape`].
+    pub fn shape_changed(
+        &self,
+        index: usize,
+        transforms: &Transforms,
+        before: &[TokenId],
+        change: impl FnOnce(&mut [f32]),
+    ) -> Result<Shaped, transform::Error> {
+        let mut row = self.logits[index].clone();
+        change(&mut row);
+        transforms.shape(&mut row, self.vocabulary, self.counts, before, self.masks[index].as_ref())
+    }
+
+    /// The same without the request's grammar.
+    ///
+    /// # Errors
+    /// As [`Transforms::shape`].
+    pub fn shape_unmasked(
+        &self,
+        index: usize,
+        transforms: &Transforms,
+        before: &[TokenId],
+    ) -> Result<Shaped, transform::Error> {
+        transforms.shape(&mut self.logits[index].clone(), self.vocabulary, self.counts, before, None)
     }
 }
 
 impl<'a> TargetRows<'a> {
     pub(crate) fn into_undecided(self, input: RoundInput<'a>) -> Undecided<'a> {
-        let n_rows = input.proposal.map_or(0, |proposal| proposal.len()) + 1;
-        let Self { logits, first, vocabulary, transforms, counts } = self;
-        let logits = (first..first + n_rows).map(|row| logits.row_mut(row).to_vec()).collect();
-        Undecided { input, transforms, counts, logits, vocabulary }
+        let drafted = input.proposal.map_or(&[][..], |proposal| proposal.tokens());
+        let Self { logits, first, vocabulary, transforms, counts, grammar } = self;
+        let logits = (first..=first + drafted.len()).map(|row| logits.row_mut(row).to_vec()).collect();
+        let masks = masks(grammar, drafted);
+        Undecided { input, transforms, counts, logits, masks, vocabulary }
     }
 }
 
+/// The mask of each row.
+fn masks(grammar: Option<&mut Matcher>, drafted: &[TokenId]) -> Vec<Option<Mask>> {
+    let mut masks = vec![None; drafted.len() + 1];
+    if let Some(grammar) = grammar {
+        for n_before in 0..=grammar.n_allowed(drafted) {
+            masks[n_before] = grammar.mask(&drafted[..n_before]).ok();
+        }
+    }
+    masks
+}
+
 impl Service {
-    /// [`Service::start`], with `control` in the place of the rule.
+    /// [`Service::start`], with `control` in it.
     ///
     /// # Errors
     /// As [`Service::start`].

@@ -26,6 +26,8 @@ use crossbeam_channel::Receiver;
 use specfleet_model::{batch::LanguageModel, tokenizer::Tokenizer};
 use specfleet_service::Progress;
 
+#[cfg(feature = "controls")]
+use crate::controls::Control;
 use crate::{
     drafting::{DraftEvent, DraftEventKind, Listener, PlainReason, Pool},
     error::Error,
@@ -36,6 +38,7 @@ mod admission;
 mod deciding;
 mod endings;
 mod handle;
+mod places;
 mod scheduler;
 mod scoring;
 mod sequence;
@@ -44,13 +47,15 @@ mod step;
 mod waiting;
 
 use handle::{Command, Submission};
+use places::Places;
 use sequence::Sequence;
 use waiting::{PassCost, Patience, Verdict};
 
 pub(crate) use deciding::Decider;
 #[cfg(feature = "controls")]
 pub(crate) use deciding::TargetRows;
-pub(crate) use handle::{Handle, Options, Permit, spawn};
+pub(crate) use handle::{Handle, Options, spawn};
+pub(crate) use places::Reservation;
 
 /// How long the engine sleeps at most while it waits for proposals: within this it notices a client that left or a
 /// deadline that passed.
@@ -59,6 +64,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(5);
 /// The engine's state; lives on its thread.
 struct Engine {
     options: Options,
+    places: Arc<Places>,
     model: Box<dyn LanguageModel>,
     tokenizer: Tokenizer,
     pool: Arc<Pool>,
@@ -147,9 +153,15 @@ impl Engine {
         if let Some(reason) = sequence.speculation.hear(event, prefix, round) {
             count_dropped(sequence, reason, &self.metrics);
         }
+        #[cfg(feature = "controls")]
+        if let Some(Control::ReservesWhatCame) = self.decider.control {
+            self.running[index].speculation.reserve_what_came();
+        }
     }
 
     fn record_load(&mut self) {
+        // Followers wait for a prompt and not for room.
+        self.places.set_waiting(Instant::now(), self.queue.len());
         let n_followers: usize = self.queue.iter().chain(&self.running).map(|sequence| sequence.followers.len()).sum();
         let kv = self.model.kv();
         self.metrics.load(Load {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use specfleet_protocol::status::{self, Reason, Refusal};
 use tonic::Status;
 
-/// When a refused client should try again: about the time in which one of many running requests ends.
+/// When a client should try again that read too slowly, or that met a process on its way out.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request ended without its last token.
@@ -25,9 +25,9 @@ pub enum Error {
     #[error("the request has {} bad {}: {}", .0.len(), if .0.len() == 1 { "field" } else { "fields" }, join(.0))]
     Invalid(Vec<Violation>),
     /// The prompt leaves no room for a token.
-    #[error("a prompt of {n_tokens} tokens does not fit a context of {context_length} with room for a token")]
+    #[error("a prompt of {n_tokens} tokens or more does not fit a context of {context_length} with room for a token")]
     ContextLength {
-        /// Tokens of the prompt.
+        /// Tokens of the prompt, at least.
         n_tokens: usize,
         /// Positions that there are.
         context_length: usize,
@@ -38,19 +38,21 @@ pub enum Error {
         /// The version asked for.
         pin: String,
     },
-    /// With this request more would run and wait than may.
-    #[error(
-        "no room: {n_requests} requests may run or wait at a time, each continuation of a prompt counted; try again later"
-    )]
+    /// There is no room for the request now.
+    #[error("no room: {cause}; try again in {:.1} s", retry_after.as_secs_f64())]
     Overloaded {
-        /// The limit.
-        n_requests: usize,
+        /// What there is too much of.
+        cause: Overload,
+        /// When there is likely to be room, as measured.
+        retry_after: Duration,
     },
     /// The client reads more slowly than the text comes.
-    #[error("the client has left {n_events} rounds unread, which is all that are kept; read faster")]
+    #[error("the client has left {n_bytes} bytes unread, and {most} are kept; read faster")]
     SlowClient {
+        /// What waits for it.
+        n_bytes: usize,
         /// The limit.
-        n_events: usize,
+        most: usize,
     },
     /// The process is on its way out.
     #[error("the service is shutting down; ask another instance")]
@@ -61,6 +63,31 @@ pub enum Error {
     /// The target failed for this request.
     #[error("the target model failed for this request: {0}")]
     ModelFailed(String),
+}
+
+/// What there is too much of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Overload {
+    /// Every place is taken.
+    #[error("{n_requests} requests may run or wait at a time, each continuation of a prompt counted")]
+    Places {
+        /// The limit.
+        n_requests: usize,
+    },
+    /// The queue is longer than it is worth waiting for.
+    #[error(
+        "at the present pace a request waits for {:.1} s, and this one may for {:.1} s",
+        wait.as_secs_f64(), allowed.as_secs_f64()
+    )]
+    Queue {
+        /// How long the queue is likely to last.
+        wait: Duration,
+        /// As the server is configured, or what the request's own time leaves.
+        allowed: Duration,
+    },
+    /// Too many large bodies, or texts to be tokenised, at a time.
+    #[error("too many long texts are worked on at this moment")]
+    Texts,
 }
 
 /// Refusals travel in HTTP trailers, of which most peers take 8 or 16 KiB; a longer one would arrive as a broken stream.
@@ -108,7 +135,8 @@ impl From<Error> for Status {
                 .into(),
             Error::ContextLength { n_tokens, context_length } => status::context_length(n_tokens, context_length),
             Error::DraftUnavailable { pin } => status::draft_unavailable(&pin),
-            Error::Overloaded { .. } | Error::SlowClient { .. } => status::overloaded(message, RETRY_AFTER),
+            Error::Overloaded { retry_after, .. } => status::overloaded(message, retry_after),
+            Error::SlowClient { .. } => status::overloaded(message, RETRY_AFTER),
             Error::Draining => status::draining(),
             Error::Deadline(allowed) => status::deadline(allowed),
             Error::ModelFailed(_) => status::model_failed(message),

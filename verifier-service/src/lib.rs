@@ -24,6 +24,7 @@ mod api;
 pub mod config;
 #[cfg(feature = "controls")]
 pub mod controls;
+mod dialect;
 mod drafting;
 mod engine;
 pub mod error;
@@ -33,6 +34,7 @@ mod request;
 mod run;
 mod service;
 pub mod telemetry;
+mod texts;
 mod wire;
 
 pub use api::{
@@ -40,6 +42,7 @@ pub use api::{
     openai::Http,
 };
 pub use config::Config;
+pub use dialect::{Reasoning, ToolCalls};
 pub use drafting::{NotAVersion, UntrustedDraft};
 pub use run::run;
 pub use service::{Error, Options, Service};

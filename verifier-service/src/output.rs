@@ -1,11 +1,11 @@
 //! The way from committed tokens to the client, which may read slowly, or not at all.
 //!
-//! The engine never waits for a client. Events go into a channel of bounded length; a client that lets it fill up loses
-//! its own stream, with an error that says so, and a client that is gone is noticed at the next round. How a continuation
-//! ends travels beside the channel, so that a full one cannot swallow the reason.
+//! The engine never waits for a client. Events go into a channel that holds so many bytes; a client that lets it fill up
+//! loses its own stream, with an error that says so, and a client that is gone is noticed at the next round. How a
+//! continuation ends travels beside the channel, so that a full one cannot swallow the reason.
 //!
 //! The continuations of one prompt share both channels: their events reach the client in the order in which they came
-//! about.
+//! about, and what they may leave unread they may together.
 
 use std::sync::Arc;
 
@@ -21,13 +21,15 @@ use crate::error::Error;
 
 mod generation;
 mod stop;
+mod unread;
 
 pub(crate) use generation::Generation;
 use stop::StopMatcher;
+use unread::{Unread, UnreadSender};
 
-/// Rounds of each continuation that a client may leave unread. Ten seconds of decoding at 10 ms a round, and about
-/// 100 KB.
-const MAX_UNREAD: usize = 1024;
+/// Bytes that a client may leave unread, for each continuation of its request: ten seconds of decoding at 10 ms a round,
+/// and with twenty alternatives beside each token three. A server with 320 places holds 160 MB of it at most.
+const MAX_UNREAD_BYTES: usize = 512 << 10;
 
 /// What a client sees while its request runs.
 #[derive(Debug)]
@@ -49,6 +51,9 @@ pub(crate) enum Event {
 pub(crate) struct OutputToken {
     pub(crate) token: TokenId,
     pub(crate) text: String,
+    /// Characters that the token completes, whether or not they are shown with it: text that may yet become a stop string
+    /// comes with a later token.
+    pub(crate) n_chars: usize,
     pub(crate) origin: Origin,
     /// If the request asks for it.
     pub(crate) score: Option<TokenScore>,
@@ -76,11 +81,16 @@ type End = Result<v1::Finished, Error>;
 /// The engine's side of one continuation.
 #[derive(Debug)]
 pub(crate) struct Output {
-    events: mpsc::Sender<Event>,
+    events: UnreadSender,
     ends: mpsc::Sender<End>,
     choice_index: u32,
     detokenizer: Detokenizer,
     stops: StopMatcher,
+    n_spelled: usize,
+    /// Tokens whose text may not end the continuation.
+    min_tokens: usize,
+    /// Special tokens that are text.
+    spelled: Arc<[TokenId]>,
 }
 
 /// Why an event could not be handed over.
@@ -88,16 +98,22 @@ pub(crate) struct Output {
 pub(crate) enum Undelivered {
     /// The client is gone.
     Gone,
-    /// The client has left this many events unread.
-    Full { n_events: usize },
+    /// The client has left more unread than is kept.
+    Full { n_bytes: usize, most: usize },
 }
 
 impl Output {
     /// Both sides of a request's way out: one output for each continuation, in order, and the client's side. Texts end
-    /// before any of `stops`.
-    pub(crate) fn channel(n_choices: u32, stops: &Arc<[String]>) -> (Vec<Self>, Generation) {
+    /// before any of `stops` that is complete after the first `min_tokens` tokens. The names of the special tokens
+    /// `spelled` stand in them.
+    pub(crate) fn channel(
+        n_choices: u32,
+        stops: &Arc<[String]>,
+        min_tokens: usize,
+        spelled: &Arc<[TokenId]>,
+    ) -> (Vec<Self>, Generation) {
         let n = n_choices as usize;
-        let (events, unread) = mpsc::channel(MAX_UNREAD * n);
+        let (events, unread) = unread::channel(MAX_UNREAD_BYTES * n);
         // Never full: each continuation ends once.
         let (ends, ended) = mpsc::channel(n);
         let output = |choice_index| Self {
@@ -106,6 +122,9 @@ impl Output {
             choice_index,
             detokenizer: Detokenizer::new(),
             stops: StopMatcher::new(stops.clone()),
+            n_spelled: 0,
+            min_tokens,
+            spelled: spelled.clone(),
         };
         ((0..n_choices).map(output).collect(), Generation::new(unread, ended, n))
     }
@@ -123,7 +142,7 @@ impl Output {
     /// Says that the request was admitted. Only the first continuation does: it is admitted before the others.
     pub(crate) fn started(&self, n_prompt: usize, n_reused: usize) -> Result<(), Undelivered> {
         match self.choice_index {
-            0 => self.send(Event::Started { n_prompt, n_reused }),
+            0 => self.events.send(Event::Started { n_prompt, n_reused }),
             _ => Ok(()),
         }
     }
@@ -131,7 +150,8 @@ impl Output {
     /// Spells the next token. `end` is what its id and its place mean for the request; its text may mean the end too.
     ///
     /// An end token has no text. With the last token comes what was held back: the bytes of a character that never became
-    /// complete, and the beginning of a stop string that has not come.
+    /// complete, and the beginning of a stop string that has not come. No stop string is complete before the request's
+    /// `min_tokens` are there and one more.
     pub(crate) fn spell(
         &mut self,
         tokenizer: &Tokenizer,
@@ -141,17 +161,20 @@ impl Output {
         let CommittedToken { token, origin } = committed;
         let mut text = match end {
             RoundEnd::EndToken => String::new(),
+            _ if self.spelled.contains(&token) => self.detokenizer.push_name(tokenizer, token),
             _ => self.detokenizer.push(tokenizer, token),
         };
         if end != RoundEnd::Open {
             text.push_str(&self.detokenizer.finish());
         }
-        let mut released = self.stops.push(&text);
+        self.n_spelled += 1;
+        let mut released = self.stops.push(&text, self.n_spelled > self.min_tokens);
         if end != RoundEnd::Open && !released.stopped {
             released.text.push_str(&self.stops.finish());
         }
         let end = if released.stopped { RoundEnd::StopString } else { end };
-        (OutputToken { token, text: released.text, origin, score: None }, end)
+        let n_chars = text.chars().count();
+        (OutputToken { token, text: released.text, n_chars, origin, score: None }, end)
     }
 
     /// Sends the tokens of a round.
@@ -161,20 +184,13 @@ impl Output {
         tokens: Vec<OutputToken>,
         n_proposed: usize,
     ) -> Result<(), Undelivered> {
-        self.send(Event::Committed { choice_index: self.choice_index, prompt, tokens, n_proposed })
+        self.events.send(Event::Committed { choice_index: self.choice_index, prompt, tokens, n_proposed })
     }
 
     /// Ends the continuation. What was sent before is still delivered.
     pub(crate) fn end(self, end: End) {
         // A client that is gone does not want to know.
         let _ = self.ends.try_send(end);
-    }
-
-    fn send(&self, event: Event) -> Result<(), Undelivered> {
-        self.events.try_send(event).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Undelivered::Full { n_events: self.events.max_capacity() },
-            mpsc::error::TrySendError::Closed(_) => Undelivered::Gone,
-        })
     }
 }
 

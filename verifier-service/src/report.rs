@@ -64,6 +64,8 @@ struct Times {
 #[derive(Debug)]
 pub(crate) struct TestedProposal {
     pub(crate) version: Arc<str>,
+    /// What metrics call the version.
+    pub(crate) version_label: Arc<str>,
     pub(crate) n_tokens: usize,
     /// From the question to the answer.
     pub(crate) waited: Duration,

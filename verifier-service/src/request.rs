@@ -12,6 +12,9 @@
 //! | `speculation.rule` | draft-invariant with a seed, so that the seed alone fixes the text; standard without |
 //! | `speculation.max_draft_length`, `max_wait_micros` | the server's settings |
 //!
+//! A grammar is compiled here, and where the form is complete the model's end tokens may end it: not the request's stop
+//! tokens, which end a continuation only where the grammar allows them as text. Stop strings may end it before it is complete.
+//!
 //! `sampling.end_token_ids` of the request are banned together with the model's end tokens and the request's stop tokens
 //! while `min_tokens` lasts.
 
@@ -20,11 +23,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use specfleet_grammar::{Form, Matcher};
 use specfleet_speculation::{TokenId, propose::Rule, random::RequestSeed, transform::Transforms};
 
 mod rules;
 
-pub(crate) use rules::{Frame, MAX_CHOICES, Rules};
+pub(crate) use rules::{Frame, MAX_CHOICES, MAX_REQUEST_ID_BYTES, Rules};
 
 /// A request that can be served.
 #[derive(Debug)]
@@ -33,12 +37,15 @@ pub(crate) struct Request {
     /// At least one token, and room in the context for another.
     pub(crate) prompt: Vec<TokenId>,
     pub(crate) transforms: Transforms,
+    pub(crate) grammar: Option<OutputGrammar>,
     /// At least 1, and no more than the context has room for.
     pub(crate) max_tokens: usize,
     /// Tokens after which the request is finished.
     pub(crate) end_tokens: Vec<TokenId>,
     /// Texts before which the text ends, none of them empty.
     pub(crate) stops: Arc<[String]>,
+    /// Special tokens whose names stand in the text.
+    pub(crate) spelled: Arc<[TokenId]>,
     /// How many of the likeliest tokens are wanted beside each token, if log-probabilities are wanted at all.
     pub(crate) n_top_logprobs: Option<usize>,
     /// Whether the prompt's tokens are to be scored too.
@@ -63,6 +70,15 @@ impl Request {
             index => self.seed.child(index),
         }
     }
+}
+
+/// The form that each continuation has.
+#[derive(Debug)]
+pub(crate) struct OutputGrammar {
+    /// For drafts.
+    pub(crate) form: Form,
+    /// Where continuations begin.
+    pub(crate) start: Matcher,
 }
 
 /// How a request wants to be drafted for.

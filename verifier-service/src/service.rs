@@ -16,13 +16,16 @@ use specfleet_protocol::{
 };
 use specfleet_service::{Progress, identity};
 use tonic::transport::Channel;
+use tracing::info;
 
 use crate::{
     api::grpc::Grpc,
+    dialect::{Dialect, Reasoning, ToolCalls},
     drafting::{Pool, Target, UntrustedDraft},
     engine::{self, Decider, Handle},
     request::{MAX_CHOICES, Rules},
     telemetry::{self, Metrics},
+    texts::Texts,
     wire,
 };
 
@@ -39,6 +42,8 @@ pub struct Options {
     pub max_sequences: usize,
     /// Requests that may wait for others to end.
     pub max_queue: usize,
+    /// The longest that a request may be expected to wait for others to end; beyond, it is refused.
+    pub max_queue_wait: Duration,
     /// Rows of one forward pass: prompt tokens and rounds together. At least one round of the greatest length.
     pub step_tokens: usize,
     /// Rows of all rounds of a pass up to which drafts are asked for: with more requests drafts get shorter, down to none.
@@ -51,6 +56,10 @@ pub struct Options {
     pub draft_wait: Duration,
     /// Draft versions whose tokens are judged as point masses, whatever they report.
     pub untrusted_drafts: Vec<UntrustedDraft>,
+    /// In which form the model calls functions.
+    pub tool_calls: ToolCalls,
+    /// How the model thinks before it answers.
+    pub reasoning: Reasoning,
 }
 
 /// Why a verifier cannot start.
@@ -89,6 +98,8 @@ pub struct Service {
 pub(crate) struct Shared {
     pub(crate) engine: Handle,
     pub(crate) rules: Rules,
+    pub(crate) dialect: Dialect,
+    pub(crate) texts: Texts,
     pub(crate) pool: Arc<Pool>,
     /// With the vocabulary's token digests.
     pub(crate) identity: v1::Identity,
@@ -140,11 +151,16 @@ impl Service {
         let engine_options = engine::Options {
             max_sequences: options.max_sequences,
             max_queue: options.max_queue,
+            max_queue_wait: options.max_queue_wait,
             step_tokens: options.step_tokens,
             verify_rows: options.verify_rows,
         };
         let metrics = Arc::new(Metrics::new(meter));
         let engine = engine::spawn(engine_options, model, tokenizer.clone(), pool.clone(), metrics, decider)?;
+        let end_tokens = [tokenizer.end_tokens(), &generation.end_tokens].concat();
+        let grammars = tokenizer.grammars(&end_tokens);
+        let dialect = Dialect::of_model(options.tool_calls, options.reasoning, &tokenizer, chat_template.as_ref());
+        info!("{dialect}");
         let rules = Rules {
             tokenizer,
             chat_template,
@@ -155,8 +171,16 @@ impl Service {
             max_draft_length,
             draft_wait,
             max_choices: MAX_CHOICES.min(options.max_sequences + options.max_queue),
+            grammars,
         };
-        let shared = Arc::new(Shared { engine, rules, pool, identity: identity::to_wire(&identity, true) });
+        let shared = Arc::new(Shared {
+            engine,
+            rules,
+            dialect,
+            texts: Texts::new(),
+            pool,
+            identity: identity::to_wire(&identity, true),
+        });
         Ok(Self { shared, identity, request_bytes: limits.request_bytes.max(REQUEST_BYTES) })
     }
 

@@ -9,7 +9,7 @@ use opentelemetry::{
     KeyValue,
     metrics::{AsyncInstrument, Counter, Gauge, Histogram, Meter},
 };
-use specfleet_protocol::v1::DraftState;
+use specfleet_protocol::v1::{DraftState, DraftTrust};
 use specfleet_service::telemetry::SECONDS_BUCKETS;
 use specfleet_speculation::round::{Origin, RoundOutcome};
 
@@ -52,14 +52,20 @@ const DRAFT_HONESTY_EVIDENCE: &str = "specfleet_verifier_draft_honesty_evidence"
 const DRAFT_HONESTY_THRESHOLD: &str = "specfleet_verifier_draft_honesty_threshold";
 const DRAFT_QUARANTINED: &str = "specfleet_verifier_draft_quarantined";
 
+const HTTP_DURATION: &str = "http.server.request.duration";
+
 const LABEL_OUTCOME: &str = "outcome";
 const LABEL_REASON: &str = "reason";
 const LABEL_VERSION: &str = "version";
 const LABEL_POSITION: &str = "position";
 const LABEL_STATE: &str = "state";
 const LABEL_TEST: &str = "test";
+// By the conventions for HTTP servers.
+const LABEL_HTTP_METHOD: &str = "http.request.method";
+const LABEL_HTTP_ROUTE: &str = "http.route";
+const LABEL_HTTP_STATUS: &str = "http.response.status_code";
 
-/// Shows, whenever metrics are read, how many drafts are in each state. With none ready the service is degraded: requests
+/// Shows, whenever metrics are read, how many drafts are in each state, and which versions are not believed any more. With none ready the service is degraded: requests
 /// are served at the speed of plain decoding.
 pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
     const STATES: [(DraftState, &str); 3] = [
@@ -67,6 +73,7 @@ pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
         (DraftState::Unreachable, "unreachable"),
         (DraftState::Incompatible, "incompatible"),
     ];
+    observe_quarantine(meter, pool);
     // The meter outlives the service.
     let pool = Arc::downgrade(pool);
     let observe = move |gauge: &dyn AsyncInstrument<u64>| {
@@ -78,6 +85,23 @@ pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
         }
     };
     meter.u64_observable_gauge(DRAFTS).with_description("Configured drafts, by state.").with_callback(observe).build();
+}
+
+/// Shows for every draft version that has been used whether it is quarantined, from its first use on: an alarm that waits
+/// for a 1 must be able to see the 0.
+fn observe_quarantine(meter: &Meter, pool: &Arc<Pool>) {
+    let pool = Arc::downgrade(pool);
+    let observe = move |gauge: &dyn AsyncInstrument<u64>| {
+        for version in pool.upgrade().iter().flat_map(|pool| pool.versions()) {
+            let is_quarantined = version.trust() == DraftTrust::Quarantined;
+            gauge.observe(is_quarantined.into(), &[KeyValue::new(LABEL_VERSION, version.version_id)]);
+        }
+    };
+    meter
+        .u64_observable_gauge(DRAFT_QUARANTINED)
+        .with_description("1 for a draft version that does not draw from the q it reports, 0 for others.")
+        .with_callback(observe)
+        .build();
 }
 
 /// The instruments. Recording is a few atomic operations, cheap enough for every round.
@@ -101,7 +125,6 @@ pub(crate) struct Metrics {
     audited_expected: Counter<f64>,
     honesty_evidence: Gauge<f64>,
     honesty_threshold: Gauge<f64>,
-    quarantined: Gauge<u64>,
     step_seconds: Histogram<f64>,
     forward_seconds: Histogram<f64>,
     draft_wait_seconds: Histogram<f64>,
@@ -160,10 +183,6 @@ impl Metrics {
             honesty_threshold: (meter.f64_gauge(DRAFT_HONESTY_THRESHOLD))
                 .with_description("The evidence at which a draft version is quarantined.")
                 .build(),
-            quarantined: gauge(
-                DRAFT_QUARANTINED,
-                "1 for a draft version that does not draw from the q it reports, 0 for others.",
-            ),
             step_seconds: seconds(STEP_SECONDS, "A step: forward pass, decisions, output."),
             forward_seconds: seconds(FORWARD_SECONDS, "The forward pass of a step."),
             draft_wait_seconds: seconds(
@@ -236,7 +255,7 @@ impl Metrics {
 
     pub(crate) fn audited(&self, version: &Arc<str>, standing: Standing) {
         let of_version = [KeyValue::new(LABEL_VERSION, version.clone())];
-        let Standing { before, figures, is_quarantined } = standing;
+        let Standing { before, figures } = standing;
         self.audited.add(figures.positions - before.positions, &of_version);
         self.audited_accepted.add(figures.accepted - before.accepted, &of_version);
         self.audited_expected.add(figures.expected_accepted - before.expected_accepted, &of_version);
@@ -245,7 +264,6 @@ impl Metrics {
             self.honesty_evidence.record(evidence, &labels);
         }
         self.honesty_threshold.record(figures.threshold, &[]);
-        self.quarantined.record(is_quarantined.into(), &of_version);
     }
 
     pub(crate) fn step(&self, forward: Duration, whole: Duration) {
@@ -259,5 +277,32 @@ impl Metrics {
         self.waiting.record(load.n_waiting as u64, &[]);
         // Last: who sees that nothing runs must not see memory in use.
         self.running.record(load.n_running as u64, &[]);
+    }
+}
+
+/// What the HTTP face measures, which it does before there is an engine.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpMetrics {
+    duration: Histogram<f64>,
+}
+
+impl HttpMetrics {
+    pub(crate) fn new(meter: &Meter) -> Self {
+        let duration = meter
+            .f64_histogram(HTTP_DURATION)
+            .with_unit("s")
+            .with_description("Duration of HTTP calls, streams to their end")
+            .with_boundaries(SECONDS_BUCKETS.to_vec());
+        Self { duration: duration.build() }
+    }
+
+    /// A call has ended. Method and route must be names of ours, not the caller's.
+    pub(crate) fn call(&self, method: &'static str, route: String, status: u16, took: Duration) {
+        let labels = [
+            KeyValue::new(LABEL_HTTP_METHOD, method),
+            KeyValue::new(LABEL_HTTP_ROUTE, route),
+            KeyValue::new(LABEL_HTTP_STATUS, i64::from(status)),
+        ];
+        self.duration.record(took.as_secs_f64(), &labels);
     }
 }

@@ -6,7 +6,7 @@ use specfleet_protocol::v1::GenerateRequest;
 use tracing::{Span, field::Empty, info_span};
 
 use crate::{
-    engine::Permit,
+    engine::Reservation,
     error::Error,
     output::Generation,
     request::{Deadline, Drafting, Request},
@@ -16,7 +16,7 @@ use crate::{
 /// A request that may run, with a place to run in.
 pub(super) struct Checked {
     request: Request,
-    permit: Permit,
+    place: Reservation,
 }
 
 /// A request that runs. Dropping it cancels the request.
@@ -35,15 +35,14 @@ impl Shared {
         now: Instant,
         deadline: Option<Deadline>,
     ) -> Result<Checked, Error> {
-        let permit = self.engine.admit()?;
-        // Tokenising a long prompt takes milliseconds that other streams would wait. It goes on if the client leaves,
-        // so it holds the permit: otherwise whoever asks and leaves could keep any number of cores busy.
+        let place = self.engine.admit(deadline)?;
+        // It goes on if the client leaves, so it holds the place: otherwise whoever asks and leaves could keep a thread
+        // busy for ever.
         let shared = self.clone();
-        let check = move || shared.rules.check(wire, now, deadline).map(|request| (request, permit));
-        let checked = tokio::task::spawn_blocking(check).await;
-        let (request, permit) = checked.unwrap_or_else(|panic| Err(Error::ModelFailed(panic.to_string())))?;
+        let check = move || shared.rules.check(wire, now, deadline).map(|request| (request, place));
+        let (request, place) = self.texts.read(check).await??;
         self.check_pin(&request.drafting)?;
-        Ok(Checked { request, permit })
+        Ok(Checked { request, place })
     }
 
     fn check_pin(&self, drafting: &Drafting) -> Result<(), Error> {
@@ -56,7 +55,7 @@ impl Shared {
     }
 
     /// Hands a request to the engine.
-    pub(super) fn run(&self, Checked { request, permit }: Checked) -> Result<Running, Error> {
+    pub(super) fn run(&self, Checked { request, place }: Checked) -> Result<Running, Error> {
         let span = info_span!(
             "generate",
             request_id = request.id,
@@ -65,7 +64,7 @@ impl Shared {
             finish_reason = Empty
         );
         let request_id = request.id.clone();
-        let generation = self.engine.generate(request, permit, span.clone())?;
+        let generation = self.engine.generate(request, place, span.clone())?;
         Ok(Running { generation, request_id, _span: span })
     }
 }

@@ -124,7 +124,7 @@ impl Stream for GenerationStream {
     }
 }
 
-fn wire_token(OutputToken { token, text, origin, score }: OutputToken) -> v1::CommittedToken {
+fn wire_token(OutputToken { token, text, origin, score, .. }: OutputToken) -> v1::CommittedToken {
     let origin = v1::TokenOrigin::from(origin).into();
     v1::CommittedToken { token_id: token, text, origin, score: score.map(wire_score) }
 }

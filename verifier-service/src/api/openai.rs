@@ -12,8 +12,8 @@
 //! [`crate::request`] checks it: what is allowed is the same on both. Fields that no server knows are ignored; known
 //! ones that cannot be honoured are refused ([`unsupported`]); the object `speculation` is this server's own.
 //!
-//! Two headers count: `x-request-id` names the call, and `request-timeout-ms` is how long its client will wait. A
-//! client that closes its connection has cancelled its call.
+//! Two headers count: `x-request-id` names the call ([`request_id`]), and `request-timeout-ms` is how long its client will
+//! wait. A client that closes its connection has cancelled its call.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use axum::{
     Router,
     extract::{FromRequestParts, Request},
     http::request::Parts,
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     routing::{get, post},
     serve::ListenerExt,
 };
@@ -33,7 +33,7 @@ use specfleet_service::{Drain, Metrics, MetricsPage, Readiness, Shutdown};
 use tokio::net::TcpListener;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{Service, error::Error, service::Shared};
+use crate::{Service, error::Error, service::Shared, telemetry::HttpMetrics};
 
 mod answer;
 mod body;
@@ -43,20 +43,26 @@ mod completions;
 mod content;
 mod events;
 mod failure;
+mod grammar;
 mod logprobs;
+mod messages;
 mod models;
 mod observe;
+mod partial;
+mod parts;
+mod request_id;
+mod response_format;
 mod sampling;
 mod speculation;
 mod sse;
+mod structure;
 mod tokenize;
+mod tools;
 mod unsupported;
 mod usage;
 
 use failure::Failure;
-use observe::Durations;
 
-const REQUEST_ID: &str = "x-request-id";
 const REQUEST_TIMEOUT: &str = "request-timeout-ms";
 
 /// The HTTP face of a verifier. It can be served before the model is loaded: calls are refused until
@@ -66,7 +72,7 @@ pub struct Http {
     opened: Arc<OnceLock<Opened>>,
     drain: Drain,
     page: MetricsPage,
-    durations: Durations,
+    metrics: HttpMetrics,
 }
 
 struct Opened {
@@ -82,7 +88,7 @@ impl Http {
             opened: Arc::default(),
             page: MetricsPage::new(metrics, readiness.clone()),
             drain: Drain::new(readiness, shutdown),
-            durations: Durations::new(&metrics.meter()),
+            metrics: HttpMetrics::new(&metrics.meter()),
         }
     }
 
@@ -112,7 +118,7 @@ impl Http {
     /// The routes, for tests that need no port.
     pub fn router(self) -> Router {
         let page = self.page.clone().router();
-        let observed = from_fn_with_state(self.durations.clone(), observe::observe);
+        let observed = from_fn_with_state(self.metrics.clone(), observe::observe);
         Router::new()
             .route("/v1/chat/completions", post(chat::answer))
             .route("/v1/completions", post(completions::answer))
@@ -126,6 +132,7 @@ impl Http {
             .with_state(self)
             .merge(page)
             .fallback(not_found)
+            .layer(from_fn(request_id::name))
     }
 
     fn shared(&self) -> Result<&Arc<Shared>, Failure> {
@@ -155,7 +162,10 @@ impl FromRequestParts<Http> for Entered {
 
     async fn from_request_parts(_: &mut Parts, http: &Http) -> Result<Self, Failure> {
         let running = http.drain.enter().ok_or(Error::Draining)?;
-        Ok(Self { shared: http.shared()?.clone(), drain: http.drain.clone(), running })
+        let shared = http.shared()?.clone();
+        // Its body is not read before there is room for it.
+        shared.engine.check_room().inspect_err(|error| shared.engine.count_refusal(error))?;
+        Ok(Self { shared, drain: http.drain.clone(), running })
     }
 }
 

@@ -10,9 +10,10 @@
 //! The engine reads a version's standing before it looks at a token of a round, and keeps to it until the round is over.
 //! Whether q is believed may depend on anything that happened before, but not on what was drawn from it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 
 use specfleet_protocol::v1;
+use tracing::warn;
 
 mod untrusted;
 mod version;
@@ -30,11 +31,12 @@ const MAX_VERSIONS: usize = 1024;
 pub(crate) struct Versions {
     untrusted: Vec<UntrustedDraft>,
     known: RwLock<Vec<Arc<Version>>>,
+    overflow: Once,
 }
 
 impl Versions {
     pub(crate) fn new(untrusted: Vec<UntrustedDraft>) -> Self {
-        Self { untrusted, known: RwLock::default() }
+        Self { untrusted, known: RwLock::default(), overflow: Once::new() }
     }
 
     /// The version that an identity names.
@@ -47,13 +49,22 @@ impl Versions {
         if let Some(version) = known.iter().find(is_it) {
             return version.clone();
         }
-        let is_full = known.len() >= MAX_VERSIONS;
-        let is_untrusted = is_full || self.untrusted.iter().any(|untrusted| untrusted.names(&identity.version_id));
+        if known.len() >= MAX_VERSIONS {
+            self.overflow.call_once(|| {
+                warn!(
+                    version = identity.version_id,
+                    "this is draft version {} since the start: from now on new ones are not believed, their tokens are \
+                     judged as point masses, and metrics call them `other`. If all of them are real, restart the verifier; \
+                     if not, a draft makes them up",
+                    MAX_VERSIONS + 1
+                );
+            });
+            return Arc::new(Version::surplus(identity));
+        }
+        let is_untrusted = self.untrusted.iter().any(|untrusted| untrusted.names(&identity.version_id));
         let trust = if is_untrusted { Trust::Untrusted } else { Trust::Trusted };
         let version = Arc::new(Version::new(identity, trust));
-        if !is_full {
-            known.push(version.clone());
-        }
+        known.push(version.clone());
         version
     }
 

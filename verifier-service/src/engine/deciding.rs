@@ -5,6 +5,7 @@
 //! can be started with a wrong one in this place. Without the feature there is no such place: [`Decider`] has no fields,
 //! and its method is the call of the rule.
 
+use specfleet_grammar::Matcher;
 use specfleet_model::batch::Logits;
 use specfleet_speculation::{
     TokenId,
@@ -32,8 +33,8 @@ impl Decider {
         mut rows: TargetRows<'_>,
     ) -> Result<RoundOutcome, transform::Error> {
         #[cfg(feature = "controls")]
-        if let Some(control) = &self.control {
-            return control(rows.into_undecided(input));
+        if let Some(Control::Decides(decides)) = &self.control {
+            return decides(rows.into_undecided(input));
         }
         let target_row = |index, before: &[TokenId]| rows.shape(index, before);
         match observations {
@@ -53,12 +54,18 @@ pub(crate) struct TargetRows<'a> {
     pub(crate) transforms: &'a Transforms,
     /// Of the committed prefix.
     pub(crate) counts: &'a TokenCounts,
+    /// Of the committed prefix too. What it is asked about draft tokens leaves no trace in it.
+    pub(crate) grammar: Option<&'a mut Matcher>,
 }
 
 impl TargetRows<'_> {
     /// The target's distribution after the committed prefix and the draft tokens `before`.
+    ///
+    /// Draft tokens before it have passed, so none of them is outside the grammar: there p is 0.
     fn shape(&mut self, index: usize, before: &[TokenId]) -> Result<Shaped, transform::Error> {
+        let mask = self.grammar.as_mut().map(|grammar| grammar.mask(before)).transpose();
+        let mask = mask.map_err(|error| transform::Error::NoMask(error.to_string()))?;
         let row = self.logits.row_mut(self.first + index);
-        self.transforms.shape(row, self.vocabulary, self.counts, before)
+        self.transforms.shape(row, self.vocabulary, self.counts, before, mask.as_ref())
     }
 }

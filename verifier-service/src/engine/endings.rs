@@ -47,6 +47,8 @@ impl Engine {
         let finished = sequence.finished(reason);
         sequence.span.record("completion_tokens", sequence.n_generated());
         sequence.span.record("finish_reason", reason.as_str_name());
+        // First the place, then the news: whoever asks again at once finds it free.
+        drop(sequence.permit);
         sequence.output.end(Ok(finished));
     }
 
@@ -67,13 +69,14 @@ impl Engine {
             _ => self.free_kv(&mut sequence),
         }
         self.metrics.request_failed(&error);
+        drop(sequence.permit);
         sequence.output.end(Err(error));
     }
 
     /// Ends a request that has nobody to send to.
     pub(super) fn lose_client(&mut self, mut sequence: Sequence, undelivered: Undelivered) {
         match undelivered {
-            Undelivered::Full { n_events } => self.end(sequence, Error::SlowClient { n_events }),
+            Undelivered::Full { n_bytes, most } => self.end(sequence, Error::SlowClient { n_bytes, most }),
             Undelivered::Gone => {
                 for follower in std::mem::take(&mut sequence.followers) {
                     self.lose_client(follower, undelivered);

@@ -1,24 +1,30 @@
 //! The async side's end of the engine: how requests get in, and how the thread starts and stops.
 
-use std::{collections::VecDeque, io, iter, sync::Arc, thread};
+use std::{
+    collections::VecDeque,
+    io, iter,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use crossbeam_channel::Sender;
 use specfleet_model::{batch::LanguageModel, tokenizer::Tokenizer};
 use specfleet_service::Progress;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field::Empty, info_span};
 
 use super::{
     Engine,
     deciding::Decider,
+    places::{Permit, Places, Reservation},
     waiting::{PassCost, Patience},
 };
 use crate::{
     drafting::{DraftEvent, Listener, Pool},
     error::Error,
     output::{Generation, Output},
-    request::Request,
+    request::{Deadline, Request},
     telemetry::Metrics,
 };
 
@@ -29,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) max_sequences: usize,
     /// Sequences that wait beyond those.
     pub(crate) max_queue: usize,
+    /// The longest that one of those may be expected to wait.
+    pub(crate) max_queue_wait: Duration,
     /// Rows of one pass.
     pub(crate) step_tokens: usize,
     /// Rows of all rounds of a pass up to which drafts are asked for.
@@ -41,9 +49,6 @@ pub(super) enum Command {
     Draft(DraftEvent),
     Stop,
 }
-
-/// A place for a sequence, from its arrival to its end.
-pub(crate) type Permit = OwnedSemaphorePermit;
 
 /// A request on its way in.
 pub(super) struct Submission {
@@ -63,9 +68,7 @@ pub(super) struct Choice {
 #[derive(Debug)]
 pub(crate) struct Handle {
     commands: Sender<Command>,
-    /// One permit for each sequence that runs or waits.
-    permits: Arc<Semaphore>,
-    options: Options,
+    places: Arc<Places>,
     metrics: Arc<Metrics>,
     progress: Progress,
     ended: CancellationToken,
@@ -74,34 +77,43 @@ pub(crate) struct Handle {
 impl Handle {
     /// Sequences that may run or wait at a time.
     pub(crate) fn n_places(&self) -> usize {
-        self.options.max_sequences + self.options.max_queue
+        self.places.n_places()
+    }
+
+    /// Whether a request that arrives now would be admitted.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`].
+    pub(crate) fn check_room(&self) -> Result<(), Error> {
+        self.places.check(Instant::now(), None)
     }
 
     /// Makes room for a request, before any work is put into it: for its first continuation, since it is not known yet
     /// whether it may have more.
-    pub(crate) fn admit(&self) -> Result<Permit, Error> {
-        self.permits(1)
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`].
+    pub(crate) fn admit(&self, deadline: Option<Deadline>) -> Result<Reservation, Error> {
+        let now = Instant::now();
+        self.places.check(now, deadline)?;
+        self.places.take(now, 1)
     }
 
     /// Hands a request to the engine, all of its continuations or none.
-    pub(crate) fn generate(&self, request: Request, permit: Permit, span: Span) -> Result<Generation, Error> {
-        let mut more = self.permits(request.n_choices - 1)?;
-        let permits = iter::once(permit).chain(iter::from_fn(|| more.split(1)));
-        let (outputs, generation) = Output::channel(request.n_choices, &request.stops);
-        let choices = outputs.into_iter().zip(permits).map(|(output, permit)| Choice {
+    pub(crate) fn generate(&self, request: Request, place: Reservation, span: Span) -> Result<Generation, Error> {
+        let mut more = self.places.take(Instant::now(), request.n_choices - 1)?;
+        let places = iter::once(place).chain(iter::from_fn(|| more.split(1)));
+        let min_tokens = request.transforms.params().min_tokens as usize;
+        let (outputs, generation) = Output::channel(request.n_choices, &request.stops, min_tokens, &request.spelled);
+        let choices = outputs.into_iter().zip(places).map(|(output, place)| Choice {
             span: choice_span(&span, &request, output.choice_index()),
             output,
-            permit,
+            permit: Permit::new(self.places.clone(), place),
         });
         let choices = choices.collect();
         let submission = Box::new(Submission { request: Arc::new(request), choices });
         self.commands.send(Command::Generate(submission)).map_err(|_| Error::Draining)?;
         Ok(generation)
-    }
-
-    fn permits(&self, n: u32) -> Result<Permit, Error> {
-        let n_requests = self.n_places();
-        self.permits.clone().try_acquire_many_owned(n).map_err(|_| Error::Overloaded { n_requests })
     }
 
     /// Counts a request that did not get as far as the engine.
@@ -160,8 +172,10 @@ pub(crate) fn spawn(
         }
     });
     let progress = Progress::new();
+    let places = Arc::new(Places::new(options.max_sequences + options.max_queue, options.max_queue_wait));
     let engine = Engine {
         options,
+        places: places.clone(),
         model,
         tokenizer,
         pool,
@@ -184,6 +198,5 @@ pub(crate) fn spawn(
         let _guard = guard;
         engine.run();
     })?;
-    let permits = Arc::new(Semaphore::new(options.max_sequences + options.max_queue));
-    Ok(Handle { commands, permits, options, metrics, progress, ended })
+    Ok(Handle { commands, places, metrics, progress, ended })
 }

@@ -6,6 +6,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
+use specfleet_grammar::Matcher;
 use specfleet_model::{batch::Logits, kv_cache::KvSequence, tokenizer::Tokenizer};
 use specfleet_protocol::{PrefixDigest, convert, status::Prefix, v1};
 use specfleet_speculation::{
@@ -20,7 +21,8 @@ use tracing::{Span, field::Empty, info_span};
 
 use super::{
     deciding::{Decider, TargetRows},
-    handle::{Choice, Permit},
+    handle::Choice,
+    places::Permit,
     scheduler::{Candidate, Work},
     speculation::{Round, Speculation},
     waiting::Member,
@@ -44,6 +46,8 @@ pub(super) struct Sequence {
     pub(super) committed: Vec<TokenId>,
     digest: PrefixDigest,
     counts: TokenCounts,
+    /// Where the output stands in its form.
+    grammar: Option<Matcher>,
     /// Of the prompt's tokens from the second one on, if they are wanted.
     pub(super) prompt_scores: Vec<TokenScore>,
     randomness: VerifyRandomness,
@@ -61,7 +65,7 @@ pub(super) struct Sequence {
     /// The request's other continuations, until this one, the first, has computed the prompt for all.
     pub(super) followers: Vec<Sequence>,
     /// Counts the sequence among those in the house.
-    _permit: Permit,
+    pub(super) permit: Permit,
 }
 
 /// What a round has added to a sequence.
@@ -82,6 +86,7 @@ impl Sequence {
             committed: request.prompt.clone(),
             digest: PrefixDigest::of(&request.prompt),
             counts: TokenCounts::new(&request.prompt),
+            grammar: request.grammar.as_ref().map(|grammar| grammar.start.clone()),
             prompt_scores: Vec::new(),
             randomness: VerifyRandomness::new(&seed),
             seed,
@@ -97,7 +102,7 @@ impl Sequence {
             is_started: false,
             followers: Vec::new(),
             request,
-            _permit: permit,
+            permit,
         }
     }
 
@@ -187,7 +192,7 @@ impl Sequence {
     /// Decides the tokens of a round. Row `first_row + i` of the logits is the one after the committed prefix and `i`
     /// draft tokens.
     pub(super) fn decide(
-        &self,
+        &mut self,
         proposal: Option<&Proposal>,
         observations: Option<&mut Vec<Observation>>,
         logits: &mut Logits,
@@ -204,7 +209,9 @@ impl Sequence {
             budget: self.n_left(),
         };
         let (transforms, counts) = (&self.request.transforms, &self.counts);
-        decider.decide(input, observations, TargetRows { logits, first: first_row, vocabulary, transforms, counts })
+        let grammar = self.grammar.as_mut();
+        let rows = TargetRows { logits, first: first_row, vocabulary, transforms, counts, grammar };
+        decider.decide(input, observations, rows)
     }
 
     /// Makes the tokens of a round part of the prefix, up to the first that ends the text. What the round has beyond is
@@ -215,6 +222,9 @@ impl Sequence {
         for &committed in &outcome.committed {
             self.committed.push(committed.token);
             self.counts.push_generated(committed.token);
+            if let Some(grammar) = &mut self.grammar {
+                grammar.commit(committed.token);
+            }
             let by_id = match self.n_left() {
                 _ if self.request.end_tokens.contains(&committed.token) => RoundEnd::EndToken,
                 0 => RoundEnd::Length,
@@ -267,5 +277,6 @@ fn settings(request: &Request, seed: &RequestSeed) -> convert::DraftSettings {
         rule: request.rule,
         form: convert::DistributionForm::Sparse,
         n_vocab: u32::try_from(request.transforms.n_vocab()).ok().and_then(NonZeroU32::new),
+        grammar: request.grammar.as_ref().map(|grammar| grammar.form.clone()),
     }
 }

@@ -99,7 +99,14 @@ impl Held {
         let n_tokens = self.proposal.len();
         self.draft.count_round(n_tokens, n_accepted);
         self.version.count_round(n_tokens, n_accepted);
-        TestedProposal { version: self.version.id.clone(), n_tokens, waited: self.waited, compute: self.compute }
+        let Version { id, metrics_label, .. } = &*self.version;
+        TestedProposal {
+            version: id.clone(),
+            version_label: metrics_label.clone(),
+            n_tokens,
+            waited: self.waited,
+            compute: self.compute,
+        }
     }
 }
 
@@ -247,6 +254,14 @@ impl Speculation {
         let n_wanted = question.n_wanted;
         self.stage = Stage::Holding(Held { proposal, n_wanted, version, draft, waited, compute });
         None
+    }
+
+    /// A fault that tests put in: see [`Control::ReservesWhatCame`](crate::controls::Control::ReservesWhatCame).
+    #[cfg(feature = "controls")]
+    pub(super) fn reserve_what_came(&mut self) {
+        if let Stage::Holding(held) = &mut self.stage {
+            held.n_wanted = held.proposal.len();
+        }
     }
 
     fn hear_closed(&mut self, closed: Closed, round: u64) -> Option<PlainReason> {

@@ -18,7 +18,11 @@ use std::time::{Duration, Instant};
 
 use specfleet_model::batch::{ForwardError, Logits, Segment, WantedLogits};
 use specfleet_protocol::v1::FinishReason;
-use specfleet_speculation::{TokenId, round::RoundOutcome, transform::Vocabulary};
+use specfleet_speculation::{
+    TokenId,
+    round::RoundOutcome,
+    transform::{self, Vocabulary},
+};
 use tracing::error;
 
 use super::{
@@ -28,7 +32,13 @@ use super::{
     sequence::Committed,
     speculation::Held,
 };
-use crate::{drafting::PlainReason, error::Error, output::RoundEnd, report::TestedProposal, telemetry::Metrics};
+use crate::{
+    drafting::PlainReason,
+    error::{Error, Violation},
+    output::RoundEnd,
+    report::TestedProposal,
+    telemetry::Metrics,
+};
 
 /// What a sequence brings to a pass.
 struct Rows {
@@ -132,7 +142,7 @@ impl Engine {
             let raw = sequence.request.n_top_logprobs.map(|_| RawRows::copy(logits, first_of_round, n_rows));
             let outcome = sequence.decide(proposal, audit, logits, first_of_round, vocabulary, &self.decider);
             if let (Ok(held), false) = (&rows.held, observations.is_empty()) {
-                self.metrics.audited(&held.version.id, held.version.audit(&observations));
+                self.metrics.audited(&held.version.metrics_label, held.version.audit(&observations));
             }
             let round = outcome.and_then(|mut outcome| {
                 let mut committed = sequence.commit(&self.tokenizer, &mut outcome);
@@ -146,7 +156,7 @@ impl Engine {
                 }
                 Ok(DecidedRound { committed, n_proposed })
             });
-            let round = round.map_err(|error| Error::ModelFailed(error.to_string()));
+            let round = round.map_err(row_failure);
             if (rows.work.n_fed > 1 || !sequence.followers.is_empty()) && round.is_ok() {
                 self.model.kv().publish(&sequence.kv, &sequence.committed);
             }
@@ -189,6 +199,14 @@ impl Engine {
     }
 }
 
+/// A grammar that cannot be followed is its author's fault, everything else the model's.
+fn row_failure(error: transform::Error) -> Error {
+    match error {
+        transform::Error::NoMask(reason) => Error::Invalid(vec![Violation::new("grammar", reason)]),
+        error => Error::ModelFailed(error.to_string()),
+    }
+}
+
 /// The tokens that a sequence with work feeds.
 fn gather(sequence: &mut Sequence) -> Option<Rows> {
     let work = sequence.work?;
@@ -220,8 +238,8 @@ fn account(sequence: &mut Sequence, held: Result<Held, PlainReason>, outcome: &R
     let span = &sequence.round_span;
     let tested = held.map(|held| held.tested(outcome.n_accepted));
     match &tested {
-        Ok(TestedProposal { version, n_tokens, waited, .. }) => {
-            metrics.tested_round(version, *n_tokens, *waited, outcome);
+        Ok(TestedProposal { version, version_label, n_tokens, waited, .. }) => {
+            metrics.tested_round(version_label, *n_tokens, *waited, outcome);
             span.record("k", n_tokens);
             span.record("accepted", outcome.n_accepted);
             span.record("version", &**version);

@@ -8,14 +8,14 @@ use std::{
 use futures::Stream;
 use tokio::sync::mpsc;
 
-use super::{End, Event};
+use super::{End, Event, Unread};
 use crate::error::Error;
 
 /// The events of a request: over when all continuations are finished, or with the error of the first that fails.
 /// Dropping it cancels them all, and so does that error: a request is answered whole or not at all.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    events: mpsc::Receiver<Event>,
+    events: Unread,
     ends: mpsc::Receiver<End>,
     /// An end that waits until the events before it are delivered.
     held: Option<End>,
@@ -24,7 +24,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    pub(super) fn new(events: mpsc::Receiver<Event>, ends: mpsc::Receiver<End>, n_choices: usize) -> Self {
+    pub(super) fn new(events: Unread, ends: mpsc::Receiver<End>, n_choices: usize) -> Self {
         Self { events, ends, held: None, n_open: n_choices }
     }
 
@@ -51,13 +51,18 @@ impl Stream for Generation {
             return Poll::Ready(None);
         }
         loop {
-            if let Poll::Ready(Some(event)) = self.events.poll_recv(context) {
+            if self.held.is_none()
+                && let Poll::Ready(Some(event)) = self.events.poll_recv(context)
+            {
                 return Poll::Ready(Some(Ok(event)));
             }
             if let Some(end) = self.held.take() {
-                return Poll::Ready(Some(self.deliver(end)));
+                // Its last tokens may have come after the look at the events. Pending would not mean that there is none:
+                // the runtime answers that too when it is another task's turn.
+                let Some(event) = self.events.try_recv() else { return Poll::Ready(Some(self.deliver(end))) };
+                self.held = Some(end);
+                return Poll::Ready(Some(Ok(event)));
             }
-            // Its last tokens may have come between these two looks: once more, then.
             let end = ready!(self.ends.poll_recv(context));
             self.held = Some(end.unwrap_or_else(|| Err(Error::ModelFailed("the engine has ended".to_owned()))));
         }

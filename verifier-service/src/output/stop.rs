@@ -34,13 +34,14 @@ impl StopMatcher {
         Self { stops, held: String::new() }
     }
 
-    /// Takes the next piece of text.
-    pub(super) fn push(&mut self, text: &str) -> Released {
+    /// Takes the next piece of text. Unless it `may_stop`, a stop string that is complete with it is text like any other.
+    pub(super) fn push(&mut self, text: &str, may_stop: bool) -> Released {
         if self.stops.is_empty() {
             return Released { text: text.to_owned(), stopped: false };
         }
+        let n_before = self.held.len();
         self.held.push_str(text);
-        if let Some(start) = self.first_match() {
+        if may_stop && let Some(start) = self.first_match(n_before) {
             let mut text = std::mem::take(&mut self.held);
             text.truncate(start);
             return Released { text, stopped: true };
@@ -54,10 +55,11 @@ impl StopMatcher {
         std::mem::take(&mut self.held)
     }
 
-    /// Where the match begins that is complete first.
-    fn first_match(&self) -> Option<usize> {
+    /// Where the match begins that is complete first, of those that are not complete within the first `n_before` bytes.
+    fn first_match(&self, n_before: usize) -> Option<usize> {
         let matches = self.stops.iter().filter_map(|stop| {
-            let start = self.held.find(stop.as_str())?;
+            let from = self.held.ceil_char_boundary((n_before + 1).saturating_sub(stop.len()));
+            let start = from + self.held[from..].find(stop.as_str())?;
             Some((start + stop.len(), start))
         });
         matches.min().map(|(_, start)| start)
@@ -68,7 +70,8 @@ impl StopMatcher {
         let longest = self.stops.iter().map(|stop| stop.len() - 1).max().unwrap_or(0);
         let first = self.held.floor_char_boundary(self.held.len().saturating_sub(longest));
         let ends = self.held[first..].char_indices().map(|(index, _)| &self.held[first + index..]);
-        ends.into_iter().find(|end| self.stops.iter().any(|stop| stop.starts_with(end))).map_or(0, str::len)
+        let begins = |end: &&str| self.stops.iter().any(|stop| stop.len() > end.len() && stop.starts_with(*end));
+        ends.into_iter().find(begins).map_or(0, str::len)
     }
 }
 
@@ -87,7 +90,7 @@ mod tests {
         let mut matcher = matcher(stops);
         let mut shown = Vec::new();
         for piece in pieces {
-            let Released { text, stopped } = matcher.push(piece);
+            let Released { text, stopped } = matcher.push(piece, true);
             shown.push(text);
             if stopped {
                 return (shown, None);
@@ -136,6 +139,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_complete_too_early_is_text() {
+        let stream = |stops: &[&str], early: &[&str], then: &[&str]| {
+            let mut matcher = matcher(stops);
+            let early: String = early.iter().map(|piece| matcher.push(piece, false).text).collect();
+            let then: Vec<Released> = then.iter().map(|piece| matcher.push(piece, true)).collect();
+            let stopped = then.iter().any(|released| released.stopped);
+            (early, then.into_iter().map(|released| released.text).collect::<String>(), stopped)
+        };
+        let text = |early: &str, then: &str, stopped| (early.to_owned(), then.to_owned(), stopped);
+        assert_eq!(stream(&["END"], &["aEND", "b"], &["c", "END"]), text("aENDb", "c", true));
+        assert_eq!(stream(&["END"], &["aEN"], &["D"]), text("a", "", true), "complete in time, begun before");
+        assert_eq!(stream(&["abc", "b"], &["ab"], &["x", "b"]), text("", "abx", true), "held for another's sake");
+        assert_eq!(stream(&["é"], &["aé"], &["bé"]), text("aé", "b", true));
+    }
+
+    #[test]
     fn without_stop_strings_nothing_is_held() {
         assert_eq!(stream(&[], &["a", "b"]), finished(&["a", "b"], ""));
     }
@@ -168,7 +187,7 @@ mod tests {
                                             pieces in prop::collection::vec("[ab]{1,2}", 0..16)) {
             let mut matcher = StopMatcher::new(stops.iter().cloned().collect());
             for piece in pieces {
-                if matcher.push(&piece).stopped {
+                if matcher.push(&piece, true).stopped {
                     break;
                 }
                 prop_assert!(matcher.held.is_empty() || stops.iter().any(|stop| stop.starts_with(&matcher.held)));

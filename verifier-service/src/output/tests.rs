@@ -14,7 +14,7 @@ fn tokenizer() -> Tokenizer {
 }
 
 fn channel(n_choices: u32) -> (Vec<Output>, Generation) {
-    Output::channel(n_choices, &Arc::default())
+    Output::channel(n_choices, &Arc::default(), 0, &Arc::default())
 }
 
 /// Sends a round, the last token of which means `end`.
@@ -82,21 +82,75 @@ fn the_halves_of_a_character_never_meet_those_of_another_continuation() {
     assert_eq!(texts(&received(&mut generation)), ["", "", "é", "é"]);
 }
 
+/// Sends until the client has left too much unread; how often that went well, and what was left then.
+fn fill(output: &mut Output, prompt: impl Fn() -> Vec<PromptToken>) -> (usize, usize) {
+    let mut n_sent = 0;
+    loop {
+        let (token, _) = output.spell(&tokenizer(), tokens(&[2])[0], RoundEnd::Open);
+        match output.committed(prompt(), vec![token], 0) {
+            Ok(()) => n_sent += 1,
+            Err(Undelivered::Full { n_bytes, .. }) => return (n_sent, n_bytes),
+            Err(undelivered) => panic!("{undelivered:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_client_that_does_not_read_loses_its_stream_and_hears_why() {
     let (mut output, mut generation) = single();
-    let mut n_sent = 0;
-    let undelivered = loop {
-        match commit(&mut output, &[2], RoundEnd::Open) {
-            Ok(()) => n_sent += 1,
-            Err(undelivered) => break undelivered,
-        }
-    };
-    assert_eq!((n_sent, undelivered), (MAX_UNREAD, Undelivered::Full { n_events: MAX_UNREAD }));
-    output.end(Err(Error::SlowClient { n_events: MAX_UNREAD }));
+    let (n_sent, n_bytes) = fill(&mut output, Vec::new);
+    assert!(n_sent > 1000, "ten seconds of decoding at 10 ms a round: {n_sent}");
+    output.end(Err(Error::SlowClient { n_bytes, most: MAX_UNREAD_BYTES }));
     let events = received(&mut generation);
-    assert_eq!(texts(&events).len(), MAX_UNREAD);
-    assert!(matches!(events.last(), Some(Err(Error::SlowClient { n_events: MAX_UNREAD }))));
+    assert_eq!(texts(&events).len(), n_sent);
+    assert!(matches!(events.last(), Some(Err(Error::SlowClient { .. }))));
+}
+
+#[test]
+fn what_is_left_unread_is_bounded_for_the_request_and_not_for_its_events() {
+    let scored = || {
+        let score = Some(TokenScore { logprob: 0.0, top: vec![(0, 0.0); 20] });
+        (0..100).map(|token| PromptToken { token, score: score.clone() }).collect::<Vec<_>>()
+    };
+    for n_choices in [1, 128] {
+        let (mut outputs, _generation) = channel(n_choices);
+        let most = MAX_UNREAD_BYTES * n_choices as usize;
+        let (n_sent, n_bytes) = fill(&mut outputs[0], scored);
+        assert!((most..most + 64_000).contains(&n_bytes), "{n_bytes}: no more than the limit and an event");
+        assert!((most / 64_000..most / 16_000).contains(&n_sent), "{n_sent}");
+        for output in &outputs {
+            assert!(matches!(output.committed(Vec::new(), Vec::new(), 0), Err(Undelivered::Full { .. })), "in all");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_reads_gets_an_event_of_any_size() {
+    let (output, mut generation) = single();
+    let huge = || OutputToken {
+        token: 2,
+        text: "x".repeat(2 * MAX_UNREAD_BYTES),
+        n_chars: 2 * MAX_UNREAD_BYTES,
+        origin: Origin::Plain,
+        score: None,
+    };
+    for _ in 0..10 {
+        output.committed(Vec::new(), vec![huge()], 0).unwrap();
+        assert_eq!(received(&mut generation).len(), 1);
+    }
+}
+
+#[test]
+fn no_stop_string_is_complete_before_the_least_number_of_tokens() {
+    let stops: Arc<[String]> = Arc::new(["x".to_owned()]);
+    for min_tokens in 0..4 {
+        let (mut outputs, _generation) = Output::channel(1, &stops, min_tokens, &Arc::default());
+        let ends: Vec<RoundEnd> =
+            (0..=min_tokens).map(|_| outputs[0].spell(&tokenizer(), tokens(&[2])[0], RoundEnd::Open).1).collect();
+        let (last, before) = ends.split_last().unwrap();
+        assert!(before.iter().all(|end| *end == RoundEnd::Open), "{ends:?}");
+        assert_eq!(*last, RoundEnd::StopString);
+    }
 }
 
 #[test]
@@ -143,4 +197,32 @@ fn an_engine_that_is_gone_is_an_error() {
     let (output, mut generation) = single();
     drop(output);
     assert!(matches!(received(&mut generation)[..], [Err(Error::ModelFailed(_))]));
+}
+
+/// The runtime lets a task take so many turns at a time, then it has every channel say that nothing is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_tokens_come_before_the_end_even_if_the_runtime_cuts_a_turn_short() {
+    for trial in 0..3000 {
+        let (mut output, mut generation) = single();
+        let engine = std::thread::spawn(move || {
+            commit(&mut output, &[2], RoundEnd::Length).unwrap();
+            let last = finished(&output);
+            output.end(Ok(last));
+        });
+        let first = tokio::spawn(async move {
+            loop {
+                // Of the 128 looks of a turn, leave one.
+                tokio::task::yield_now().await;
+                for _ in 0..127 {
+                    tokio::task::coop::consume_budget().await;
+                }
+                if let Some(event) = generation.next().now_or_never() {
+                    return event;
+                }
+            }
+        });
+        let first = first.await.unwrap();
+        assert!(matches!(first, Some(Ok(Event::Committed { .. }))), "trial {trial}: {first:?} came first");
+        engine.join().unwrap();
+    }
 }

@@ -11,7 +11,7 @@ fn outcome(origins: &[Origin], n_tested: usize) -> RoundOutcome {
 }
 
 fn proposal(n_tokens: usize) -> TestedProposal {
-    TestedProposal { version: "v".into(), n_tokens, waited: 3 * MS, compute: 2 * MS }
+    TestedProposal { version: "v".into(), version_label: "v".into(), n_tokens, waited: 3 * MS, compute: 2 * MS }
 }
 
 /// Flags [T,F,T] and [T,T,T] with a bonus: the leading run counts, correction and bonus stand apart.

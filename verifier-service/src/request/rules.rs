@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use specfleet_grammar::Grammars;
 use specfleet_model::{chat_template::ChatTemplate, checkpoint::GenerationDefaults, tokenizer::Tokenizer};
 use specfleet_protocol::{
     convert::{acceptance_rule, sampling_params},
@@ -14,12 +15,15 @@ use specfleet_speculation::{
     transform::{SamplingParams, Transforms},
 };
 
-use super::{Deadline, Drafting, Request};
+use super::{Deadline, Drafting, OutputGrammar, Request};
 use crate::error::{Error, Violation};
 
+mod grammar;
+mod length;
 mod passed_on;
 mod prompt;
 
+pub(crate) use passed_on::MAX_REQUEST_ID_BYTES;
 pub(crate) use prompt::Frame;
 
 /// The most continuations of one prompt, whatever the server has room for: what clients of chat APIs are used to.
@@ -43,6 +47,8 @@ pub(crate) struct Rules {
     pub(crate) draft_wait: Duration,
     /// Continuations of one prompt: no more than there are places, or a request would be refused for ever.
     pub(crate) max_choices: usize,
+    /// Or why this model cannot be held to a form.
+    pub(crate) grammars: Result<Grammars, specfleet_grammar::Error>,
 }
 
 impl Rules {
@@ -55,8 +61,10 @@ impl Rules {
     ) -> Result<Request, Error> {
         let mut violations = Vec::new();
         passed_on::check(&wire, &mut violations);
+        grammar::check_companions(&wire, &mut violations);
         let prompt = self.prompt(wire.prompt, Frame::default(), &mut violations);
         self.check_ids("stop_token_ids", &wire.stop_token_ids, &mut violations);
+        self.check_ids("spelled_token_ids", &wire.spelled_token_ids, &mut violations);
         check_stops(&wire.stop, &mut violations);
         let model_ends = self.model_end_tokens();
         let sampling = self.sampling(wire.sampling.unwrap_or_default(), &model_ends, &wire.stop_token_ids);
@@ -87,6 +95,9 @@ impl Rules {
             None
         });
         let drafting = self.drafting(speculation, &mut violations);
+        // The most work, for requests that nothing else is wrong with.
+        let grammar = wire.grammar.filter(|_| violations.is_empty());
+        let grammar = grammar.and_then(|grammar| self.grammar(grammar, &mut violations));
 
         let (Ok(transforms), true) = (transforms, violations.is_empty()) else {
             return Err(Error::Invalid(violations));
@@ -102,9 +113,11 @@ impl Rules {
             id: if wire.request_id.is_empty() { uuid::Uuid::new_v4().to_string() } else { wire.request_id },
             prompt,
             transforms,
+            grammar,
             max_tokens: max_tokens.min(context_length - n_tokens),
             end_tokens,
             stops: wire.stop.into(),
+            spelled: wire.spelled_token_ids.into(),
             n_top_logprobs,
             prompt_logprobs: wire.prompt_logprobs,
             n_choices,

@@ -468,3 +468,19 @@ fn drafted_off() -> GenerateRequest {
     let speculation = SpeculationOptions { off: true, ..Default::default() };
     GenerateRequest { speculation: Some(speculation), ..request(&[7], 50) }
 }
+
+/// Whoever waits for a 1 must see the 0: also where nothing is audited, as with a client's seed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_shows_that_it_is_not_quarantined_from_its_first_use() {
+    let draft = FakeDraft::following(winding);
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let shown = || {
+        let text = verifier.metrics.text().unwrap();
+        let series = text.lines().filter(|line| line.starts_with("specfleet_verifier_draft_quarantined{"));
+        series.filter(|series| series.contains(&version_id('a'))).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(shown().is_empty(), "nobody has used it");
+    verifier.generate(GenerateRequest { seed: Some(1), ..drafted(&[1], 10, 3) }).await.assert_consistent();
+    let shown = shown();
+    assert!(shown.len() == 1 && shown[0].ends_with(" 0"), "{shown:?}");
+}

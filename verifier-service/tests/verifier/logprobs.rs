@@ -1,5 +1,7 @@
 //! Log-probabilities: the target's own, whatever the client's transforms and whoever proposed the token.
 
+use std::time::Duration;
+
 use specfleet_model::scripted::ScriptedModel;
 use specfleet_protocol::v1::{self, GenerateRequest, TokenOrigin};
 use specfleet_speculation::TokenId;
@@ -127,7 +129,8 @@ async fn prompts_of_any_length_are_scored_whole() {
 /// Memory for one prompt and a half: the younger loses what it has computed, and starts over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preempted_prompt_is_scored_once() {
-    let target = ScriptedModel::from_fn(N_VOCAB, wandering).with_kv_tokens(320);
+    // Slow enough for the two to meet, however late the second comes.
+    let target = ScriptedModel::from_fn(N_VOCAB, wandering).with_kv_tokens(320).with_delay(Duration::from_millis(3));
     let verifier = Verifier::start(target, Vec::new(), options());
     let prompts: [Vec<TokenId>; 2] = [3, 5].map(|step| (0..100).map(|index| index * step % 14).collect());
     futures::future::join_all(prompts.iter().map(async |prompt| {

@@ -9,8 +9,12 @@ mod answers;
 mod edges;
 mod ends;
 mod logprobs;
+mod reasoning;
 mod refusals;
 mod speculation;
+mod structured;
+mod tools;
+mod writer;
 
 const CHAT: &str = "/v1/chat/completions";
 const COMPLETIONS: &str = "/v1/completions";

@@ -21,7 +21,7 @@ use crate::support::{
 #[tokio::test(flavor = "multi_thread")]
 async fn two_requests_in_memory_for_one_and_a_half_get_what_they_would_get_alone() {
     let draft = FakeDraft::following(winding);
-    let target = greedy_target(winding).with_kv_tokens(320);
+    let target = greedy_target(winding).with_kv_tokens(320).with_delay(Duration::from_millis(3));
     let verifier = Verifier::with_draft(target, &draft, options()).await;
     let prompts: [[TokenId; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
     let requests = prompts.iter().map(|prompt| {
@@ -48,7 +48,9 @@ async fn a_preempted_request_keeps_its_place_and_its_random_numbers() {
         })
     };
     let alone = Verifier::start(target(), Vec::new(), options());
-    let crowded = Verifier::start(target().with_kv_tokens(320), Vec::new(), options());
+    // Slow enough for all of them to meet, however late the last one comes.
+    let crowded = target().with_kv_tokens(320).with_delay(Duration::from_millis(3));
+    let crowded = Verifier::start(crowded, Vec::new(), options());
     let prompts: [[TokenId; 2]; 4] = [[1, 2], [3, 4], [5, 6], [7, 8]];
     let outcomes = futures::future::join_all(prompts.iter().map(|prompt| crowded.generate(sampled(prompt)))).await;
     assert!(crowded.metric("specfleet_verifier_preemptions_total", "") >= 1.0);
@@ -258,7 +260,7 @@ async fn one_request_too_many_is_refused_with_a_time_to_come_back() {
 async fn a_client_that_does_not_read_loses_its_own_stream_only() {
     let next = |prefix: &[TokenId]| if prefix[0] == LONG { LONG } else { winding(prefix) };
     let verifier = Verifier::start(greedy_target(next), Vec::new(), options());
-    // Between engine and client there is room for three megabytes, and then for 1024 rounds.
+    // Between engine and client there is room for three megabytes, and then for half a megabyte.
     let unread = verifier.stream(request(&[LONG], 4000)).await.unwrap();
     verifier.generate(request(&[2], 50)).await.assert_tokens(&plain(winding, &[2], 50));
     verifier
@@ -270,7 +272,7 @@ async fn a_client_that_does_not_read_loses_its_own_stream_only() {
     outcome.read(unread).await;
     assert_eq!(outcome.status.as_ref().unwrap().code(), Code::ResourceExhausted);
     let tokens = outcome.tokens();
-    assert!((1024..4000).contains(&tokens.len()), "{}", tokens.len());
+    assert!((100..4000).contains(&tokens.len()), "{}", tokens.len());
     assert!(outcome.finished.is_none() && tokens.iter().all(|&token| token == LONG));
 }
 

@@ -18,7 +18,7 @@ use specfleet_protocol::{
 };
 use specfleet_service::{GrpcServer, Metrics, Readiness, Shutdown};
 use specfleet_speculation::TokenId;
-use specfleet_verifier_service::{Http, Options, Service};
+use specfleet_verifier_service::{Http, Options, Reasoning, Service, ToolCalls};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Status, Streaming, transport::Channel};
@@ -101,12 +101,15 @@ pub(crate) fn options() -> Options {
     Options {
         max_sequences: 64,
         max_queue: 512,
+        max_queue_wait: Duration::MAX,
         step_tokens: 64,
         verify_rows: 1024,
         draft_length: 3,
         max_draft_length: 17,
         draft_wait: PATIENCE,
         untrusted_drafts: Vec::new(),
+        tool_calls: ToolCalls::Auto,
+        reasoning: Reasoning::Auto,
     }
 }
 

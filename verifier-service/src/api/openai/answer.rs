@@ -3,16 +3,22 @@
 //! The two endpoints spell their continuations differently and agree about everything else, so each is a [`Spelling`]
 //! and all else stands here.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use futures::StreamExt;
 use serde::Serialize;
 use specfleet_protocol::v1::FinishReason;
 
 use super::{
-    content::{Content, Form},
+    content::{Content, Form, Reader},
     events::{Event, Events},
     failure::Failure,
+    logprobs,
+    partial::Partial,
+    parts::Sought,
     usage::Usage,
 };
 use crate::error::Error;
@@ -30,6 +36,10 @@ pub(super) trait Spelling: Send + 'static {
     /// A part of one.
     type Piece: Serialize;
 
+    /// What it tells from the text.
+    fn sought(&self) -> Option<Arc<Sought>> {
+        None
+    }
     fn whole(&self, index: usize, content: Content, reason: &'static str) -> Self::Choice;
     /// What comes before everything else.
     fn opening(&self, index: usize) -> Option<Self::Piece>;
@@ -74,7 +84,7 @@ pub(super) struct Envelope<'a, Choice> {
 }
 
 impl<'a, Choice> Envelope<'a, Choice> {
-    fn new(head: &'a Head, object: &'static str, choices: Vec<Choice>, usage: Option<&'a Usage>) -> Self {
+    pub(super) fn new(head: &'a Head, object: &'static str, choices: Vec<Choice>, usage: Option<&'a Usage>) -> Self {
         let Head { id, created, model, system_fingerprint } = head;
         Self { id, object, created: *created, model, system_fingerprint, choices, usage }
     }
@@ -87,25 +97,34 @@ pub(super) async fn collect<S: Spelling>(
     form: &Form,
     spelling: &S,
 ) -> Result<String, Failure> {
-    let content = |index| Content { text: spelling.echo(index).unwrap_or_default().to_owned(), ..form.content() };
+    let content =
+        |index| Content { tokens: form.content().tokens, ..Content::text(spelling.echo(index).unwrap_or_default()) };
     let mut contents: Vec<Content> = (0..form.n_choices).map(content).collect();
     let mut choices: Vec<Option<S::Choice>> = (0..form.n_choices).map(|_| None).collect();
-    let mut usage = Usage::default();
+    let (mut readers, mut usage) = (form.readers(), Usage::default());
     while let Some(event) = events.next().await {
+        let event = event.map_err(|error| {
+            readers.iter_mut().zip(&mut contents).for_each(|(reader, content)| reader.finish(content));
+            let partial = Partial { head, spelling, choices: &mut choices, contents: &mut contents, usage: &usage };
+            Failure::from(error).with_partial(partial.verified())
+        });
         match event? {
             Event::Started { n_prompt, n_reused, .. } => usage.started(n_prompt, n_reused),
             Event::Committed { choice, prompt, tokens } => {
+                usage.committed(tokens.len());
+                let prompt = form.scored_prompt(&prompt);
                 for sibling in form.siblings(choice) {
                     if let Some(scored) = &mut contents[sibling].tokens {
-                        scored.extend(form.scored_prompt(&prompt));
+                        scored.extend(prompt.iter().cloned());
                     }
                 }
-                form.extend(&mut contents[choice], tokens);
+                form.extend(&mut readers[choice], &mut contents[choice], tokens);
             }
             Event::Finished { choice, finished } => {
-                usage.finished(&finished);
-                let content = std::mem::take(&mut contents[choice]);
-                choices[choice] = Some(spelling.whole(choice, content, reason(finished.reason())));
+                let (reader, mut content) = (&mut readers[choice], std::mem::take(&mut contents[choice]));
+                reader.finish(&mut content);
+                usage.finished(&finished, reader.n_thought());
+                choices[choice] = Some(spelling.whole(choice, content, reason(finished.reason(), reader)));
             }
         }
     }
@@ -125,14 +144,15 @@ pub(super) struct Chunks<S> {
     usage: Usage,
     /// Characters that each continuation's text has so far.
     offsets: Vec<usize>,
+    readers: Vec<Reader>,
     /// Continuations that are not finished.
     n_open: usize,
 }
 
 impl<S: Spelling> Chunks<S> {
     pub(super) fn new(head: Head, form: Form, spelling: S, with_usage: bool) -> Self {
-        let (offsets, n_open) = (vec![0; form.n_choices], form.n_choices);
-        Self { head, form, spelling, with_usage, usage: Usage::default(), offsets, n_open }
+        let (offsets, readers, n_open) = (vec![0; form.n_choices], form.readers(), form.n_choices);
+        Self { head, form, spelling, with_usage, usage: Usage::default(), offsets, readers, n_open }
     }
 
     /// Calls `write` with each chunk that an event is worth. Says whether the answer is complete.
@@ -153,20 +173,26 @@ impl<S: Spelling> Chunks<S> {
                 }
             }
             Event::Committed { choice, prompt, tokens } => {
+                self.usage.committed(tokens.len());
                 if !prompt.is_empty() {
+                    let prompt = self.form.scored_prompt(&prompt);
                     for sibling in self.form.siblings(choice) {
-                        let tokens = Some(self.form.scored_prompt(&prompt));
+                        let tokens = Some(prompt.clone());
                         pieces.extend(self.echo(sibling, Content { tokens, ..Content::default() }));
                     }
                 }
                 let mut content = self.form.content();
-                self.form.extend(&mut content, tokens);
+                self.form.extend(&mut self.readers[choice], &mut content, tokens);
                 pieces.extend(self.piece(choice, content));
             }
             Event::Finished { choice, finished } => {
-                self.usage.finished(&finished);
+                let mut content = Content::default();
+                self.readers[choice].finish(&mut content);
+                pieces.extend(self.piece(choice, content));
+                let reader = &self.readers[choice];
+                self.usage.finished(&finished, reader.n_thought());
                 self.n_open -= 1;
-                pieces.push(self.spelling.ending(choice, reason(finished.reason())));
+                pieces.push(self.spelling.ending(choice, reason(finished.reason(), reader)));
             }
         }
         for piece in pieces {
@@ -180,8 +206,8 @@ impl<S: Spelling> Chunks<S> {
     }
 
     fn echo(&mut self, choice: usize, content: Content) -> Option<S::Piece> {
-        let text = self.spelling.echo(choice)?.to_owned();
-        self.piece(choice, Content { text, ..content })
+        let text = Content::text(self.spelling.echo(choice)?);
+        self.piece(choice, Content { parts: text.parts, ..content })
     }
 
     fn piece(&mut self, choice: usize, content: Content) -> Option<S::Piece> {
@@ -189,14 +215,15 @@ impl<S: Spelling> Chunks<S> {
             return None;
         }
         let offset = self.offsets[choice];
-        self.offsets[choice] += content.text.chars().count();
+        self.offsets[choice] += logprobs::n_chars(content.tokens.as_deref());
         Some(self.spelling.piece(choice, Content { offset, ..content }))
     }
 }
 
-fn reason(reason: FinishReason) -> &'static str {
+fn reason(reason: FinishReason, reader: &Reader) -> &'static str {
     match reason {
         FinishReason::Length => "length",
+        FinishReason::Stop | FinishReason::Unspecified if reader.has_called() => "tool_calls",
         FinishReason::Stop | FinishReason::Unspecified => "stop",
     }
 }

@@ -2,51 +2,116 @@
 //!
 //! Fields that nobody knows are ignored: clients send what other servers understand. Fields that are known to change
 //! the answer and cannot be honoured are refused, see [`unsupported`](super::unsupported).
+//!
+//! A large body takes long to read, and much memory while it is read: a list of ids thirty times its size. So there is
+//! room for a few at a time ([`crate::texts`]), it is taken before the first byte is read, and all reading is done where
+//! it holds up no stream. Small bodies are read on the spot.
+
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::{self, Body},
+    body::{self, Body, Bytes},
     extract::{FromRequest, Request},
+    http::header::CONTENT_LENGTH,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
-use super::failure::Failure;
+use super::{Http, failure::Failure};
+use crate::{service::Shared, texts::Room};
 
 /// A prompt of a hundred thousand ids takes 700 KB, and several prompts may share a request.
 const MAX_BODY_BYTES: usize = 4 << 20;
+/// Read in about half a millisecond.
+const LARGE_BODY_BYTES: usize = 64 << 10;
+/// How long a client may take to send its body. Whoever is slower would keep others from their room.
+const LONGEST_ARRIVAL: Duration = Duration::from_secs(30);
 
 /// The object that a client sent.
 #[derive(Debug)]
-pub(super) struct Fields(Map<String, Value>);
+pub(super) struct Fields {
+    map: Map<String, Value>,
+    /// If it is large.
+    room: Option<Room>,
+}
 
 impl Fields {
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.map.get(name)
+    }
+
+    /// Takes the value of a field out, which may be too large for a copy.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.map.get_mut(name).map(Value::take)
     }
 
     /// The fields that `T` knows.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_path_to_error::deserialize(&self.0).map_err(|error| {
+        serde_path_to_error::deserialize(&self.map).map_err(|error| {
             let path = error.path().to_string();
             let param = if path == "." { "" } else { &path };
             Failure::invalid(param, format!("{path}: {}", error.inner()))
         })
     }
-}
 
-/// Whatever the content type says: many a script forgets to set it.
-impl<S: Sync> FromRequest<S> for Fields {
-    type Rejection = Failure;
+    /// Makes of the fields whatever they ask for, and drops them. Where they are large, others are not held up.
+    pub(super) async fn make<T: Send + 'static>(
+        self,
+        shared: &Arc<Shared>,
+        make: impl FnOnce(&Shared, Self) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        if self.room.is_none() {
+            return make(shared, self);
+        }
+        let for_thread = shared.clone();
+        shared.texts.read(move || make(&for_thread, self)).await?
+    }
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        read(request.into_body()).await
+    /// The same for what takes long however small the fields are.
+    pub(super) async fn make_apart<T: Send + 'static>(
+        mut self,
+        shared: &Arc<Shared>,
+        make: impl FnOnce(&Shared, Self) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        if self.room.is_none() {
+            self.room = Some(shared.texts.room().await?);
+        }
+        self.make(shared, make).await
     }
 }
 
-async fn read(body: Body) -> Result<Fields, Failure> {
-    let bytes = body::to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| Failure::too_large(MAX_BODY_BYTES))?;
-    match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(fields)) => Ok(Fields(fields)),
+/// Whatever the content type says: many a script forgets to set it.
+impl FromRequest<Http> for Fields {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, http: &Http) -> Result<Self, Failure> {
+        let texts = &http.shared()?.texts;
+        let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: usize| length > MAX_BODY_BYTES) {
+            return Err(Failure::too_large(MAX_BODY_BYTES));
+        }
+        if length.is_some_and(|length| length <= LARGE_BODY_BYTES) {
+            return Ok(Self { map: parse(&received(request.into_body()).await?)?, room: None });
+        }
+        // Its length may be known at its end only.
+        let room = texts.room().await?;
+        let bytes = received(request.into_body()).await?;
+        texts.read(move || Ok(Self { map: parse(&bytes)?, room: Some(room) })).await?
+    }
+}
+
+async fn received(body: Body) -> Result<Bytes, Failure> {
+    match timeout(LONGEST_ARRIVAL, body::to_bytes(body, MAX_BODY_BYTES)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(Failure::too_large(MAX_BODY_BYTES)),
+        Err(_) => Err(Failure::slow_body(LONGEST_ARRIVAL)),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Failure> {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Failure::invalid("", "the body must be a JSON object")),
         Err(error) => Err(Failure::invalid("", format!("the body is no JSON: {error}"))),
     }

@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use axum::{
     extract::FromRequestParts,
-    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE, request::Parts},
+    http::{HeaderMap, header::CONTENT_TYPE, request::Parts},
     response::{IntoResponse, Response},
 };
 use specfleet_protocol::v1::GenerateRequest;
-use uuid::Uuid;
 
 use super::{
-    Entered, REQUEST_ID, REQUEST_TIMEOUT,
+    Entered, REQUEST_TIMEOUT,
     answer::{self, Chunks, Head, Spelling},
     content::Form,
     events::Events,
     failure::Failure,
+    request_id::RequestId,
     sampling::Settings,
     sse,
 };
@@ -23,6 +23,7 @@ use crate::{
     api::admit::Running,
     error::{Error, Violation},
     request::Deadline,
+    service::Shared,
 };
 
 /// What a call's headers say.
@@ -56,29 +57,24 @@ impl Call {
         let fingerprint = entered.shared.fingerprint(settings.speculation.as_ref());
         let head = Head::new::<S>(&wishes.request_id, &entered.shared.identity.label, fingerprint);
         let tokenizer = entered.shared.rules.tokenizer.clone();
-        let form = Form { tokenizer, with_logprobs, n_of_prompt, n_choices };
+        let form = Form { tokenizer, with_logprobs, n_of_prompt, n_choices, sought: spelling.sought() };
         let events = Events::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
-        let mut response = if settings.is_stream() {
-            sse::respond(events, Chunks::new(head, form, spelling, settings.wants_usage()))
-        } else {
-            let body = answer::collect(events, &head, &form, &spelling).await?;
-            ([(CONTENT_TYPE, "application/json")], body).into_response()
-        };
-        if let Ok(request_id) = HeaderValue::from_str(&wishes.request_id) {
-            response.headers_mut().insert(REQUEST_ID, request_id);
+        if settings.is_stream() {
+            return Ok(sse::respond(events, Chunks::new(head, form, spelling, settings.wants_usage())));
         }
-        Ok(response)
+        let body = answer::collect(events, &head, &form, &spelling).await?;
+        Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
     }
 }
 
 /// Whether so many prompts could ever run together.
-pub(super) fn check_n_prompts(entered: &Entered, n_prompts: usize) -> Result<(), Error> {
-    check_n_choices(entered, n_prompts, n_prompts)
+pub(super) fn check_n_prompts(shared: &Shared, n_prompts: usize) -> Result<(), Error> {
+    check_n_choices(shared, n_prompts, n_prompts)
 }
 
-fn check_n_choices(entered: &Entered, n_prompts: usize, n_choices: usize) -> Result<(), Error> {
+fn check_n_choices(shared: &Shared, n_prompts: usize, n_choices: usize) -> Result<(), Error> {
     // More than there are places would find no room however often they came again.
-    let n_places = entered.shared.engine.n_places();
+    let n_places = shared.engine.n_places();
     if n_prompts == 0 || (n_prompts > 1 && n_choices > n_places) {
         let description =
             format!("holds {n_prompts} prompts for {n_choices} continuations, allowed: from 1 to {n_places} of them");
@@ -89,7 +85,7 @@ fn check_n_choices(entered: &Entered, n_prompts: usize, n_choices: usize) -> Res
 
 /// Admits all requests, or none: the first that is refused takes the others with it.
 async fn admit(entered: &Entered, wishes: &Wishes, requests: Vec<GenerateRequest>) -> Result<Vec<Running>, Error> {
-    check_n_choices(entered, requests.len(), requests.iter().map(|request| request.n as usize).sum())?;
+    check_n_choices(&entered.shared, requests.len(), requests.iter().map(|request| request.n as usize).sum())?;
     let mut checked = Vec::with_capacity(requests.len());
     for request in requests {
         checked.push(entered.shared.check(request, wishes.arrived, wishes.deadline).await?);
@@ -102,8 +98,8 @@ impl<S: Sync> FromRequestParts<S> for Wishes {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let arrived = Instant::now();
-        let request_id = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
-        let request_id = request_id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+        // A call without a name would get one from the rules.
+        let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         Ok(Self { request_id, arrived, deadline: deadline(&parts.headers, arrived)? })
     }
 }

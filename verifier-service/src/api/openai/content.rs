@@ -1,16 +1,19 @@
 //! From tokens to what an answer holds of them: text, and scores where they are wanted.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use specfleet_model::tokenizer::{Detokenizer, Tokenizer};
 
-use super::logprobs::Scored;
+use super::{
+    logprobs::Scored,
+    parts::{Parts, Sought, Splitter},
+};
 use crate::output::{OutputToken, PromptToken};
 
 /// A part of a continuation.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    pub(super) text: String,
+    pub(super) parts: Parts,
     /// Its tokens, if they are wanted with their scores.
     pub(super) tokens: Option<Vec<Scored>>,
     /// Characters of the continuation's text before it.
@@ -25,7 +28,13 @@ pub(super) struct Form {
     /// Continuations of each prompt.
     pub(super) n_of_prompt: usize,
     pub(super) n_choices: usize,
+    /// What is to be told from the text.
+    pub(super) sought: Option<Arc<Sought>>,
 }
+
+/// Reads the tokens of one continuation.
+#[derive(Debug)]
+pub(super) struct Reader(Option<Splitter>);
 
 impl Form {
     /// Nothing yet of a continuation.
@@ -43,15 +52,24 @@ impl Form {
     pub(super) fn scored_prompt(&self, prompt: &[PromptToken]) -> Vec<Scored> {
         let mut detokenizer = Detokenizer::new();
         let scored = |PromptToken { token, score }: &PromptToken| {
-            Scored::new(*token, detokenizer.push(&self.tokenizer, *token), score.as_ref(), &self.tokenizer)
+            let n_chars = detokenizer.push(&self.tokenizer, *token).chars().count();
+            Scored::new(*token, n_chars, score.as_ref(), &self.tokenizer)
         };
         prompt.iter().map(scored).collect()
     }
 
+    /// One for each continuation.
+    pub(super) fn readers(&self) -> Vec<Reader> {
+        (0..self.n_choices).map(|_| Reader(self.sought.clone().map(Splitter::new))).collect()
+    }
+
     /// Adds the tokens of a round.
-    pub(super) fn extend(&self, content: &mut Content, tokens: Vec<OutputToken>) {
+    pub(super) fn extend(&self, reader: &mut Reader, content: &mut Content, tokens: Vec<OutputToken>) {
         for token in tokens {
-            content.text.push_str(&token.text);
+            match &mut reader.0 {
+                Some(splitter) => content.parts.extend(splitter.push(&token.text)),
+                None => content.parts.text.push_str(&token.text),
+            }
             if let Some(scored) = &mut content.tokens {
                 scored.extend(Scored::of(&token, &self.tokenizer));
             }
@@ -59,8 +77,32 @@ impl Form {
     }
 }
 
+impl Reader {
+    /// Adds what was held back: the continuation is over.
+    pub(super) fn finish(&mut self, content: &mut Content) {
+        if let Some(splitter) = &mut self.0 {
+            content.parts.extend(splitter.finish());
+        }
+    }
+
+    /// Tokens that were thoughts.
+    pub(super) fn n_thought(&self) -> usize {
+        self.0.as_ref().map_or(0, Splitter::n_thought)
+    }
+
+    /// Whether the continuation calls functions, and none of the calls was cut short.
+    pub(super) fn has_called(&self) -> bool {
+        self.0.as_ref().is_some_and(Splitter::has_called)
+    }
+}
+
 impl Content {
+    /// Text and nothing else.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { parts: Parts { text: text.into(), ..Parts::default() }, ..Self::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.tokens.as_ref().is_none_or(Vec::is_empty)
+        self.parts.is_empty() && self.tokens.as_ref().is_none_or(Vec::is_empty)
     }
 }

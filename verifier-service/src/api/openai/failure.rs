@@ -7,6 +7,7 @@
 //! | [`Error::ContextLength`] | 400 | `context_length_exceeded` |
 //! | another model's name, another path | 404 | `model_not_found`, `not_found` |
 //! | [`Error::DraftUnavailable`] | 409 | `draft_unavailable` |
+//! | a body that does not arrive | 408 | `body_too_slow` |
 //! | a body beyond the limit | 413 | `body_too_large` |
 //! | [`Error::Overloaded`], [`Error::SlowClient`] | 429 | `overloaded`, `slow_client` |
 //! | [`Error::ModelFailed`] | 500 | `model_failed` |
@@ -24,8 +25,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::error::{Error, RETRY_AFTER as RETRY_AFTER_OVERLOAD, Violation};
+use crate::error::{Error, RETRY_AFTER as RETRY_AFTER_DRAINING, Violation};
 
 /// Read by the `openai` package before `retry-after`.
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
@@ -42,6 +44,7 @@ const SERVER_ERROR: &str = "server_error";
 pub(super) struct Failure {
     status: StatusCode,
     body: Body,
+    partial: Option<Box<Value>>,
     retry: Retry,
 }
 
@@ -66,12 +69,15 @@ struct Body {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ErrorBody {
     error: Body,
+    /// What was verified of an answer that breaks off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Box<Value>>,
 }
 
 impl Failure {
     fn new(status: StatusCode, kind: &'static str, code: &'static str, message: impl Into<String>) -> Self {
         let body = Body { message: message.into(), kind, param: None, code };
-        Self { status, body, retry: Retry::AsUsual }
+        Self { status, body, partial: None, retry: Retry::AsUsual }
     }
 
     /// A field that cannot be used as it is.
@@ -108,10 +114,33 @@ impl Failure {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, "body_too_large", message)
     }
 
+    pub(super) fn slow_body(limit: Duration) -> Self {
+        let message = format!("the body has not arrived within {limit:?}, which is all that is waited for");
+        Self::new(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, "body_too_slow", message)
+    }
+
     pub(super) fn loading() -> Self {
         let message = "the model is being loaded; try again soon";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, SERVER_ERROR, "loading", message)
             .retrying(Retry::After(RETRY_AFTER_LOADING))
+    }
+
+    /// Brings along what was verified before.
+    pub(super) fn with_partial(self, partial: Option<Value>) -> Self {
+        Self { partial: partial.map(Box::new), ..self }
+    }
+
+    /// Whether it refuses a field of this name, or a part of that field.
+    pub(super) fn is_about(&self, field: &str) -> bool {
+        let part = self.body.param.as_deref().and_then(|param| param.strip_prefix(field));
+        part.is_some_and(|part| part.is_empty() || part.starts_with('.'))
+    }
+
+    /// The same about the field that the client wrote, where the request's one form has another.
+    pub(super) fn renamed(self, field: &str) -> Self {
+        let Some(old) = &self.body.param else { return self };
+        let message = self.body.message.replacen(old.as_str(), field, 1);
+        Self { body: Body { message, param: Some(field.to_owned()), ..self.body }, ..self }
     }
 
     fn retrying(self, retry: Retry) -> Self {
@@ -120,7 +149,7 @@ impl Failure {
 
     /// What the last event of a stream that fails says.
     pub(super) fn into_event(self) -> ErrorBody {
-        ErrorBody { error: self.body }
+        ErrorBody { error: self.body, partial: self.partial }
     }
 }
 
@@ -139,15 +168,15 @@ impl From<Error> for Failure {
             Error::DraftUnavailable { .. } => {
                 Self::new(StatusCode::CONFLICT, INVALID_REQUEST, "draft_unavailable", message)
             }
-            Error::Overloaded { .. } => {
+            Error::Overloaded { retry_after, .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "overloaded", message)
-                    .retrying(Retry::After(RETRY_AFTER_OVERLOAD))
+                    .retrying(Retry::After(retry_after))
             }
             Error::SlowClient { .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "slow_client", message)
             }
             Error::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, SERVER_ERROR, "draining", message)
-                .retrying(Retry::After(RETRY_AFTER_OVERLOAD)),
+                .retrying(Retry::After(RETRY_AFTER_DRAINING)),
             Error::Deadline(_) => {
                 // A second attempt within the same time would end as the first.
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout_error", "deadline_exceeded", message)
@@ -168,7 +197,7 @@ impl IntoResponse for Failure {
         match retry {
             Retry::AsUsual => {}
             Retry::After(duration) => {
-                headers.insert(RETRY_AFTER, duration.as_secs().max(1).into());
+                headers.insert(RETRY_AFTER, (duration.as_millis().div_ceil(1000).max(1) as u64).into());
                 headers.insert(RETRY_AFTER_MS, (duration.as_millis() as u64).into());
             }
             Retry::Never => {
@@ -186,9 +215,10 @@ fn with_names_of_this_api(error: Error) -> Error {
     let renamed = |violation: Violation| {
         let field = match violation.field.as_str() {
             "text" | "token_ids.ids" => "prompt",
-            "chat.messages" => "messages",
-            "request_id" => super::REQUEST_ID,
-            field => field.strip_prefix("sampling.").unwrap_or(field),
+            field => {
+                let groups = ["chat.", "sampling."];
+                groups.into_iter().find_map(|group| field.strip_prefix(group)).unwrap_or(field)
+            }
         };
         Violation { field: field.to_owned(), ..violation }
     };

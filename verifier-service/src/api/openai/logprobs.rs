@@ -1,7 +1,7 @@
 //! Log-probabilities in the two forms of this API. What they are, [`crate::engine`] says: the target's own, before any
 //! transform.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Serialize, Serializer};
 use specfleet_model::tokenizer::Tokenizer;
@@ -22,12 +22,16 @@ impl Serialize for Logprob {
     }
 }
 
-/// A token with its score, ready to be written in either form.
+/// A token with its score, ready to be written in either form. Clones share everything: the prompt of a call is scored
+/// once, and stands before each of its continuations.
 #[derive(Clone, Debug)]
-pub(super) struct Scored {
+pub(super) struct Scored(Arc<Entry>);
+
+#[derive(Debug)]
+struct Entry {
     token: Spelled,
-    /// What has become certain of the text with this token.
-    text: String,
+    /// Characters of the text that the token completes.
+    n_chars: usize,
     /// Absent for the first token of a prompt, which follows nothing.
     score: Option<(Logprob, Vec<(Spelled, Logprob)>)>,
 }
@@ -39,17 +43,22 @@ struct Spelled(Vec<u8>);
 impl Scored {
     /// A token of an answer; `None` if it was not scored.
     pub(super) fn of(token: &OutputToken, tokenizer: &Tokenizer) -> Option<Self> {
-        token.score.as_ref().map(|score| Self::new(token.token, token.text.clone(), Some(score), tokenizer))
+        token.score.as_ref().map(|score| Self::new(token.token, token.n_chars, Some(score), tokenizer))
     }
 
-    pub(super) fn new(token: TokenId, text: String, score: Option<&TokenScore>, tokenizer: &Tokenizer) -> Self {
+    pub(super) fn new(token: TokenId, n_chars: usize, score: Option<&TokenScore>, tokenizer: &Tokenizer) -> Self {
         let spelled = |token| Spelled(tokenizer.spelling(token).unwrap_or_default().to_vec());
         let score = score.map(|TokenScore { logprob, top }| {
             let top = top.iter().map(|&(token, logprob)| (spelled(token), Logprob(logprob)));
             (Logprob(*logprob), top.collect())
         });
-        Self { token: spelled(token), text, score }
+        Self(Arc::new(Entry { token: spelled(token), n_chars, score }))
     }
+}
+
+/// Characters that tokens complete, shown or not: text that may yet become a stop string is shown with a later one.
+pub(super) fn n_chars(tokens: Option<&[Scored]>) -> usize {
+    tokens.into_iter().flatten().map(|scored| scored.0.n_chars).sum()
 }
 
 impl Spelled {
@@ -90,12 +99,15 @@ struct ChatAlternative {
 
 impl ChatLogprobs {
     pub(super) fn new(tokens: Vec<Scored>) -> Self {
-        let alternative =
-            |(token, logprob): (Spelled, Logprob)| ChatAlternative { token: token.text(), logprob, bytes: token.0 };
-        let content = tokens.into_iter().filter_map(|Scored { token, score, .. }| {
-            let (logprob, top) = score?;
-            let top_logprobs = top.into_iter().map(alternative).collect();
-            Some(ChatToken { token: alternative((token, logprob)), top_logprobs })
+        let alternative = |token: &Spelled, logprob: Logprob| ChatAlternative {
+            token: token.text(),
+            logprob,
+            bytes: token.0.clone(),
+        };
+        let content = tokens.into_iter().filter_map(|Scored(entry)| {
+            let (logprob, top) = entry.score.as_ref()?;
+            let top_logprobs = top.iter().map(|(token, logprob)| alternative(token, *logprob)).collect();
+            Some(ChatToken { token: alternative(&entry.token, *logprob), top_logprobs })
         });
         Self { content: content.collect(), refusal: None }
     }
@@ -106,9 +118,11 @@ impl ChatLogprobs {
 pub(super) struct CompletionLogprobs {
     tokens: Vec<String>,
     token_logprobs: Vec<Option<Logprob>>,
-    /// The likeliest tokens and, whether or not it is among them, the token itself.
+    /// The likeliest tokens and, whether or not it is among them, the token itself. Of tokens that are spelled alike, which
+    /// this form cannot tell apart, the token itself counts, or else the likeliest.
     top_logprobs: Vec<Option<BTreeMap<String, Logprob>>>,
-    /// In characters, from the beginning of the text.
+    /// Where the text of each token begins, in characters from the beginning of the text. A token in the middle of a
+    /// character begins where the character does.
     text_offset: Vec<usize>,
 }
 
@@ -116,14 +130,15 @@ impl CompletionLogprobs {
     /// Of tokens whose text begins after `offset` characters.
     pub(super) fn new(tokens: Vec<Scored>, mut offset: usize) -> Self {
         let mut lists = Self::default();
-        for Scored { token, text, score } in tokens {
-            let name = token.name();
+        for Scored(entry) in tokens {
+            let name = entry.token.name();
             lists.text_offset.push(offset);
-            offset += text.chars().count();
-            lists.token_logprobs.push(score.as_ref().map(|(logprob, _)| *logprob));
-            lists.top_logprobs.push(score.map(|(logprob, top)| {
-                let top = top.into_iter().map(|(token, logprob)| (token.name(), logprob));
-                top.chain([(name.clone(), logprob)]).collect()
+            offset += entry.n_chars;
+            lists.token_logprobs.push(entry.score.as_ref().map(|(logprob, _)| *logprob));
+            lists.top_logprobs.push(entry.score.as_ref().map(|(logprob, top)| {
+                // A later entry takes the place of an earlier one, and the likeliest come first.
+                let top = top.iter().rev().map(|(token, logprob)| (token.name(), *logprob));
+                top.chain([(name.clone(), *logprob)]).collect()
             }));
             lists.tokens.push(name);
         }

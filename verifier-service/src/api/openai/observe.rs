@@ -13,36 +13,20 @@ use axum::{
     response::Response,
 };
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use opentelemetry::{
-    KeyValue,
-    metrics::{Histogram, Meter},
-};
-use specfleet_service::{propagation::adopt_parent, telemetry::SECONDS_BUCKETS};
+use specfleet_service::propagation::adopt_parent;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field::Empty, info_span};
+
+use super::request_id::RequestId;
+use crate::telemetry::HttpMetrics;
 
 /// Paths and methods that the caller made up must not become labels.
 const OTHER: &str = "_OTHER";
 /// A client that left before its answer was there. Not a status that anybody is sent.
 const CLIENT_GONE: u16 = 499;
 
-/// Where durations go.
-#[derive(Clone, Debug)]
-pub(super) struct Durations(Histogram<f64>);
-
-impl Durations {
-    pub(super) fn new(meter: &Meter) -> Self {
-        let histogram = meter
-            .f64_histogram("http.server.request.duration")
-            .with_unit("s")
-            .with_description("Duration of HTTP calls, streams to their end")
-            .with_boundaries(SECONDS_BUCKETS.to_vec());
-        Self(histogram.build())
-    }
-}
-
 /// A layer around all routes.
-pub(super) async fn observe(State(Durations(durations)): State<Durations>, request: Request, next: Next) -> Response {
+pub(super) async fn observe(State(metrics): State<HttpMetrics>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or(OTHER, MatchedPath::as_str).to_owned();
     let method = method(request.method());
     let span = info_span!(
@@ -53,12 +37,14 @@ pub(super) async fn observe(State(Durations(durations)): State<Durations>, reque
         http.request.method = method,
         http.route = route,
         http.response.status_code = Empty,
+        request_id = request.extensions().get::<RequestId>().map(|id| &*id.0),
     );
     adopt_parent(&span, request.headers());
-    let mut call = Call { span: span.clone(), method, route, status: CLIENT_GONE, started: Instant::now(), durations };
+    let mut exchange =
+        Exchange { span: span.clone(), method, route, status: CLIENT_GONE, started: Instant::now(), metrics };
     let response = next.run(request).instrument(span).await;
-    call.status = response.status().as_u16();
-    response.map(|inner| Body::new(ObservedBody { inner, call }))
+    exchange.status = response.status().as_u16();
+    response.map(|inner| Body::new(ObservedBody { inner, exchange }))
 }
 
 /// The methods that the API has, and whatever else came.
@@ -73,36 +59,29 @@ fn method(method: &Method) -> &'static str {
 }
 
 /// Ends when dropped: with the answer's last byte, or with the client.
-struct Call {
+struct Exchange {
     span: Span,
     method: &'static str,
     route: String,
     status: u16,
     started: Instant,
-    durations: Histogram<f64>,
+    metrics: HttpMetrics,
 }
 
-impl Drop for Call {
+impl Drop for Exchange {
     fn drop(&mut self) {
         self.span.record("http.response.status_code", self.status);
         if self.status >= 500 {
             self.span.record("otel.status_code", "ERROR");
         }
-        self.durations.record(
-            self.started.elapsed().as_secs_f64(),
-            &[
-                KeyValue::new("http.request.method", self.method),
-                KeyValue::new("http.route", std::mem::take(&mut self.route)),
-                KeyValue::new("http.response.status_code", i64::from(self.status)),
-            ],
-        );
+        self.metrics.call(self.method, std::mem::take(&mut self.route), self.status, self.started.elapsed());
     }
 }
 
 /// A body that keeps the span open, and enters it.
 struct ObservedBody {
     inner: Body,
-    call: Call,
+    exchange: Exchange,
 }
 
 impl HttpBody for ObservedBody {
@@ -111,7 +90,7 @@ impl HttpBody for ObservedBody {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        let _entered = this.call.span.enter();
+        let _entered = this.exchange.span.enter();
         Pin::new(&mut this.inner).poll_frame(context)
     }
 

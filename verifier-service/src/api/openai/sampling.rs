@@ -73,7 +73,6 @@ impl Settings {
         };
         Ok(GenerateRequest {
             request_id: request_id.to_owned(),
-            prompt: None,
             sampling: Some(sampling),
             max_tokens: self.max_completion_tokens.or(self.max_tokens).or(max_tokens),
             stop_token_ids: self.stop_token_ids.clone().unwrap_or_default(),
@@ -82,8 +81,7 @@ impl Settings {
             speculation: self.speculation.as_ref().map(Speculation::to_wire),
             n: self.n.unwrap_or(1),
             stop: self.stop.as_ref().map_or_else(Vec::new, OneOrMany::to_vec),
-            top_logprobs: None,
-            prompt_logprobs: false,
+            ..GenerateRequest::default()
         })
     }
 }

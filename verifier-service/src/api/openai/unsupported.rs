@@ -8,16 +8,17 @@ use super::{body::Fields, failure::Failure};
 /// Name, values that change nothing besides `null`, and what to do instead.
 type Field = (&'static str, fn() -> Vec<Value>, &'static str);
 
+const CONSTRAIN: &str = "use response_format of /v1/chat/completions, or grammars over gRPC";
+
 /// Of both endpoints.
 const COMMON: &[Field] = &[
-    ("response_format", || vec![json!({"type": "text"})], "output cannot be constrained yet"),
-    ("structured_outputs", none, "output cannot be constrained yet"),
-    ("guided_json", none, "output cannot be constrained yet"),
-    ("guided_regex", none, "output cannot be constrained yet"),
-    ("guided_choice", none, "output cannot be constrained yet"),
-    ("guided_grammar", none, "output cannot be constrained yet"),
-    ("grammar", || vec![json!("")], "output cannot be constrained yet"),
-    ("json_schema", none, "output cannot be constrained yet"),
+    ("structured_outputs", none, CONSTRAIN),
+    ("guided_json", none, CONSTRAIN),
+    ("guided_regex", none, CONSTRAIN),
+    ("guided_choice", none, CONSTRAIN),
+    ("guided_grammar", none, CONSTRAIN),
+    ("grammar", || vec![json!("")], CONSTRAIN),
+    ("json_schema", none, CONSTRAIN),
     ("use_beam_search", off, "tokens are drawn, not searched for"),
     ("length_penalty", || vec![json!(1), json!(1.0)], "it belongs to beam search, which there is none of"),
     ("typical_p", || vec![json!(1), json!(1.0)], "use top_p or min_p"),
@@ -35,10 +36,8 @@ const COMMON: &[Field] = &[
 ];
 
 const CHAT: &[Field] = &[
-    ("tools", || vec![json!([])], "tools cannot be called yet"),
-    ("tool_choice", || vec![json!("none"), json!("auto")], "tools cannot be called yet"),
-    ("functions", || vec![json!([])], "tools cannot be called yet"),
-    ("function_call", || vec![json!("none"), json!("auto")], "tools cannot be called yet"),
+    ("functions", || vec![json!([])], "use tools"),
+    ("function_call", || vec![json!("none"), json!("auto")], "use tool_choice"),
     ("modalities", || vec![json!(["text"])], "the model writes text only"),
     ("audio", none, "the model writes text only"),
     ("prediction", none, "drafts come from the draft service"),
@@ -55,6 +54,7 @@ const CHAT: &[Field] = &[
 ];
 
 const COMPLETIONS: &[Field] = &[
+    ("response_format", || vec![json!({"type": "text"})], "ask /v1/chat/completions"),
     ("suffix", || vec![json!("")], "text is continued, never filled in"),
     ("add_special_tokens", on, "give the prompt as token ids"),
     ("prompt_embeds", none, "give the prompt as text or token ids"),
@@ -80,9 +80,10 @@ pub(super) fn refuse_in_chat(fields: &Fields) -> Result<(), Failure> {
 /// Refuses a completion request for the first field that cannot be honoured.
 pub(super) fn refuse_in_completions(fields: &Fields) -> Result<(), Failure> {
     refuse(fields, COMPLETIONS)?;
+    let n = fields.get("n").filter(|n| !n.is_null()).cloned().unwrap_or(json!(1));
     match fields.get("best_of") {
         // It asks for no more than what is returned.
-        best_of @ Some(_) if best_of != fields.get("n").or(Some(&json!(1))) && best_of != Some(&Value::Null) => {
+        Some(best_of) if *best_of != n && !best_of.is_null() => {
             Err(failure("best_of", "all continuations are returned: use n and choose yourself"))
         }
         _ => Ok(()),

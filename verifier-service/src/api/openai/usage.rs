@@ -12,12 +12,19 @@ pub(super) struct Usage {
     completion_tokens: u64,
     total_tokens: u64,
     prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
     speculation: SpeculationUsage,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct CompletionDetails {
+    /// Of the completion's tokens, those before the answer.
+    reasoning_tokens: u64,
 }
 
 impl Usage {
@@ -27,10 +34,19 @@ impl Usage {
         self.prompt_tokens_details.cached_tokens += n_reused as u64;
     }
 
-    pub(super) fn finished(&mut self, finished: &v1::Finished) {
-        let n_completion = finished.usage.map_or(0, |usage| usage.completion_tokens);
-        self.completion_tokens += u64::from(n_completion);
-        self.total_tokens += u64::from(n_completion);
+    /// So many tokens of a continuation have been delivered.
+    pub(super) fn committed(&mut self, n_tokens: usize) {
+        self.completion_tokens += n_tokens as u64;
+        self.total_tokens += n_tokens as u64;
+    }
+
+    pub(super) fn has_tokens(&self) -> bool {
+        self.completion_tokens > 0
+    }
+
+    /// A continuation has ended, whose first `n_thought` tokens were thoughts.
+    pub(super) fn finished(&mut self, finished: &v1::Finished, n_thought: usize) {
+        self.completion_tokens_details.reasoning_tokens += n_thought as u64;
         if let Some(report) = &finished.speculation {
             self.speculation.add(report);
         }

@@ -9,10 +9,15 @@ use specfleet_protocol::v1;
 use specfleet_speculation::honesty::{Audit, Figures, Observation, Test};
 use tracing::error;
 
+/// The label of versions that have none of their own.
+const OTHER: &str = "other";
+
 /// A draft version and its record, whichever processes serve it.
 #[derive(Debug)]
 pub(crate) struct Version {
     pub(crate) id: Arc<str>,
+    /// What metrics call it: its id, as long as there are not too many of them.
+    pub(crate) metrics_label: Arc<str>,
     label: String,
     /// Locked for the length of a few copies: nobody who holds it waits for anything.
     record: Mutex<Record>,
@@ -37,18 +42,23 @@ pub(super) enum Trust {
     Quarantined { detail: String },
 }
 
-/// Where a version stands after an audited round.
+/// What an audited round has added to the figures of a version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) before: Figures,
     pub(crate) figures: Figures,
-    pub(crate) is_quarantined: bool,
 }
 
 impl Version {
     pub(super) fn new(identity: &v1::Identity, trust: Trust) -> Self {
         let record = Record { trust, audit: Audit::new(), n_proposed: 0, n_accepted: 0 };
-        Self { id: identity.version_id.as_str().into(), label: identity.label.clone(), record: Mutex::new(record) }
+        let id: Arc<str> = identity.version_id.as_str().into();
+        Self { metrics_label: id.clone(), id, label: identity.label.clone(), record: Mutex::new(record) }
+    }
+
+    /// One version too many: it is not believed, and it shares its series of metrics with all others of this kind.
+    pub(super) fn surplus(identity: &v1::Identity) -> Self {
+        Self { metrics_label: OTHER.into(), ..Self::new(identity, Trust::Untrusted) }
     }
 
     /// Whether its q may be used.
@@ -75,7 +85,7 @@ impl Version {
             record.trust = Trust::Quarantined { detail: detail.clone() };
             refutation = Some(detail);
         }
-        let standing = Standing { before, figures, is_quarantined: record.audit.failed().is_some() };
+        let standing = Standing { before, figures };
         drop(record);
         if let Some(detail) = refutation {
             error!(

@@ -6,9 +6,11 @@ use specfleet_protocol::v1;
 
 use crate::error::{Violation, shortened};
 
-pub(super) const MAX_REQUEST_ID_BYTES: usize = 128;
+pub(crate) const MAX_REQUEST_ID_BYTES: usize = 128;
 pub(super) const MAX_LOGIT_BIASES: usize = 4096;
 pub(super) const MAX_END_TOKENS: usize = 256;
+/// Not passed on, but looked through for each token.
+const MAX_SPELLED_TOKENS: usize = 64;
 /// A version id is a SHA-256 in hexadecimal.
 pub(super) const VERSION_ID_DIGITS: usize = 64;
 
@@ -17,6 +19,7 @@ pub(super) fn check(wire: &v1::GenerateRequest, violations: &mut Vec<Violation>)
         (wire.sampling.as_ref()).map_or((0, 0), |sampling| (sampling.end_token_ids.len(), sampling.logit_bias.len()));
     for (field, unit, length, most) in [
         ("request_id", "bytes", wire.request_id.len(), MAX_REQUEST_ID_BYTES),
+        ("spelled_token_ids", "entries", wire.spelled_token_ids.len(), MAX_SPELLED_TOKENS),
         ("stop_token_ids", "entries", wire.stop_token_ids.len(), MAX_END_TOKENS),
         ("sampling.end_token_ids", "entries", n_ends, MAX_END_TOKENS),
         ("sampling.logit_bias", "entries", n_biases, MAX_LOGIT_BIASES),

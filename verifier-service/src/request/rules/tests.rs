@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use prost::Message;
+use specfleet_grammar::{Form, MAX_FORM_BYTES};
 use specfleet_protocol::{convert::DistributionForm, limits::MessageLimits, v1::generate_request::Prompt};
 
 use super::{
@@ -12,8 +13,10 @@ const END: TokenId = 3;
 /// Ids 0 to 2 spell a, b and c; 3 ends.
 fn rules() -> Rules {
     let bytes = ["a", "b", "c", "<end>"].map(|text| text.as_bytes().to_vec()).to_vec();
+    let tokenizer = Tokenizer::from_bytes(bytes, &[END], &[END]);
     Rules {
-        tokenizer: Tokenizer::from_bytes(bytes, &[END], &[END]),
+        grammars: tokenizer.grammars(&[END]),
+        tokenizer,
         chat_template: None,
         generation: GenerationDefaults { top_p: Some(0.9), ..GenerationDefaults::default() },
         n_vocab: 4,
@@ -142,12 +145,34 @@ fn a_prompt_without_tokens_is_refused_in_every_form() {
     assert_eq!(bad_fields(v1::GenerateRequest::default()), ["prompt"]);
     assert_eq!(bad_fields(text("")), ["text"]);
     assert_eq!(bad_fields(ids(&[])), ["token_ids.ids"]);
-    let chat = Prompt::Chat(v1::ChatPrompt { messages: Vec::new() });
+    let chat = Prompt::Chat(v1::ChatPrompt::default());
     assert_eq!(bad_fields(v1::GenerateRequest { prompt: Some(chat), ..Default::default() }), ["chat.messages"]);
 }
 
 #[test]
+fn tools_and_arguments_that_are_no_json_objects_are_refused_by_name() {
+    let bad = |chat: v1::ChatPrompt| {
+        bad_fields(v1::GenerateRequest { prompt: Some(Prompt::Chat(chat)), ..Default::default() })
+    };
+    let tools = |tools: &[&str]| v1::ChatPrompt {
+        tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+        ..v1::ChatPrompt::default()
+    };
+    assert_eq!(bad(tools(&["{}", "[]"])), ["chat.tools[1]"]);
+    assert_eq!(bad(tools(&["{"])), ["chat.tools[0]"]);
+    assert_eq!(bad(tools(&["{}"; 129])), ["chat.tools"]);
+    assert_eq!(bad(tools(&[&" ".repeat(300_000)])), ["chat.tools"]);
+    let call = |arguments: &str| v1::ToolCall { arguments: arguments.to_owned(), ..v1::ToolCall::default() };
+    let calling = v1::ChatMessage { tool_calls: vec![call("{}"), call("7")], ..v1::ChatMessage::default() };
+    let messages = vec![v1::ChatMessage::default(), calling];
+    assert_eq!(bad(v1::ChatPrompt { messages, tools: Vec::new() }), ["chat.messages[1].tool_calls[1].arguments"]);
+}
+
+#[test]
 fn ids_beyond_the_vocabulary_are_refused_whatever_their_size() {
+    let spelled = |ids: Vec<TokenId>| v1::GenerateRequest { spelled_token_ids: ids, ..text("a") };
+    assert_eq!(bad_fields(spelled(vec![0, 4])), ["spelled_token_ids"]);
+    assert_eq!(bad_fields(spelled(vec![0; 65])), ["spelled_token_ids"]);
     for id in [4, u32::MAX, 1 << 31] {
         assert_eq!(bad_fields(ids(&[0, id])), ["token_ids.ids"]);
     }
@@ -259,6 +284,7 @@ fn the_longest_lists_fit_the_message_to_a_draft() {
         sampling: Some(request.transforms.params().into()),
         draft_seed: vec![u8::MAX; 32],
         vocabulary_size: u32::MAX,
+        grammar: Some((&Form::Regex("x".repeat(MAX_FORM_BYTES))).into()),
         ..Default::default()
     };
     let open = v1::Open {
@@ -271,4 +297,44 @@ fn the_longest_lists_fit_the_message_to_a_draft() {
     let limits = MessageLimits::new(16, n_prompt, 1, DistributionForm::Sparse).unwrap();
     let n_bytes = open.encoded_len();
     assert!(n_bytes <= limits.request_bytes, "{n_bytes} of {}", limits.request_bytes);
+}
+
+fn of_form(form: Form) -> v1::GenerateRequest {
+    v1::GenerateRequest { grammar: Some((&form).into()), ..text("a") }
+}
+
+#[test]
+fn a_form_is_compiled_and_kept_for_drafts() {
+    let grammar = check(of_form(Form::Regex("ab*".into()))).unwrap().grammar.unwrap();
+    assert_eq!(grammar.form, Form::Regex("ab*".into()));
+    let mask = grammar.start.clone().mask(&[]).unwrap();
+    assert_eq!((0..4).map(|id| mask.allows(id)).collect::<Vec<_>>(), [true, false, false, false]);
+}
+
+#[test]
+fn what_cannot_be_compiled_is_refused_under_its_own_field() {
+    for (form, field) in [
+        (Form::JsonSchema("{".into()), "grammar.json_schema"),
+        (Form::JsonSchema("{}".into()), "grammar.json_schema"), // Tokens of a, b and c begin no JSON.
+        (Form::Regex("[a".into()), "grammar.regex"),
+        (Form::Lark("start: b".into()), "grammar.lark"),
+        (Form::Regex("a".repeat(MAX_FORM_BYTES + 1)), "grammar"),
+    ] {
+        assert_eq!(bad_fields(of_form(form)), [field]);
+    }
+    let without_form = v1::GenerateRequest { grammar: Some(v1::OutputGrammar::default()), ..text("a") };
+    assert_eq!(bad_fields(without_form), ["grammar"]);
+    let endless = Rules { grammars: Err(specfleet_grammar::Error::NoEndToken), ..rules() };
+    let refused = endless.check(of_form(Form::Regex("a".into())), Instant::now(), None).unwrap_err();
+    assert!(refused.to_string().contains("no end token"), "{refused}");
+}
+
+#[test]
+fn what_forbids_the_end_of_a_form_is_refused_together_with_it() {
+    let form = || of_form(Form::Regex("a".into()));
+    assert_eq!(bad_fields(v1::GenerateRequest { ignore_eos: true, ..form() }), ["ignore_eos"]);
+    let sampling = Some(v1::SamplingParams { min_tokens: 1, ..Default::default() });
+    assert_eq!(bad_fields(v1::GenerateRequest { sampling, ..form() }), ["sampling.min_tokens"]);
+    // A stop string may end it early, and a stop token where the form has it as text.
+    assert!(check(v1::GenerateRequest { stop: vec!["b".into()], stop_token_ids: vec![1], ..form() }).is_ok());
 }

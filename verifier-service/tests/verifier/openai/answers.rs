@@ -141,6 +141,9 @@ async fn settings_do_what_they_do_over_grpc() {
     let banned = json!({"logit_bias": {second.to_string(): -100}});
     assert_ne!(text(banned).await.0.as_bytes()[1], free.as_bytes()[1]);
     assert!(text(json!({"min_tokens": 8})).await.0.len() >= 8);
+    let stopped = |min_tokens: u32| text(json!({"stop": free[2..3], "min_tokens": min_tokens}));
+    assert_eq!(stopped(2).await, (free[..2].to_owned(), "stop".to_owned()), "the third token may complete it");
+    assert_eq!(stopped(3).await.0, free, "and need not, where three come before");
     for stop in [json!(free[1..3]), json!(["zzz", free[1..3]])] {
         assert_eq!(text(json!({"stop": stop})).await, (free[..1].to_owned(), "stop".to_owned()));
     }
@@ -178,6 +181,11 @@ async fn texts_become_ids_and_texts_again() {
     let messages = json!({"messages": [{"role": "user", "content": "dab"}]});
     assert_eq!(ok(http, "/tokenize", &messages).await["tokens"], json!([3, 0, 1]));
     assert_eq!(ok(http, "/detokenize", &json!({"tokens": [3, 0, 1, 15]})).await, json!({"prompt": "dab"}));
+    // Longer than any prompt may be, and in a body that is read elsewhere.
+    let long = "abc".repeat(100_000);
+    let answer = ok(http, "/tokenize", &json!({"prompt": long})).await;
+    assert_eq!(answer["count"], 300_000);
+    assert_eq!(ok(http, "/detokenize", &json!({"tokens": answer["tokens"]})).await, json!({"prompt": long}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

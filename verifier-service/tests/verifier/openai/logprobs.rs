@@ -1,7 +1,7 @@
 //! Log-probabilities in the forms of this API, as evaluations read them.
 
 use serde_json::{Value, json};
-use specfleet_model::scripted::ScriptedModel;
+use specfleet_model::{scripted::ScriptedModel, tokenizer::Tokenizer};
 
 use super::{CHAT, COMPLETIONS, chat, chunks, completion, ok, refusal, spelled, with};
 use crate::support::{END, FakeDraft, N_VOCAB, Verifier, greedy_target, options};
@@ -112,6 +112,81 @@ async fn entries_end_with_the_last_token() {
     let text = whole["choices"][0]["text"].as_str().unwrap();
     let stopped = ok(http, COMPLETIONS, &with(scored, &json!({"stop": text[2..4]}))).await;
     assert_eq!((stopped["choices"][0]["text"].as_str(), count(&stopped)), (Some(&text[..2]), 4));
+}
+
+/// Text that could become a stop string is shown late, and half of a character never; a token begins where it begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_s_offset_is_where_its_text_begins_however_late_it_is_shown() {
+    // "ab" + half of an é + its other half + "c", again and again.
+    let spellings = [&b"a"[..], b"b", b"\xc3", b"\xa9", b"c", b"<end>"].map(<[u8]>::to_vec).to_vec();
+    let tokenizer = Tokenizer::from_bytes(spellings, &[5], &[5]);
+    let target = ScriptedModel::from_fn(6, |prefix| {
+        let mut row = vec![-30.0; 6];
+        row[prefix.len() % 5] = 30.0;
+        row
+    });
+    let verifier = Verifier::spelling(target, tokenizer, Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let body = json!({"prompt": [[0]], "max_tokens": 9, "temperature": 0, "logprobs": 0, "stop": "bécab!"});
+    let whole = ok(http, COMPLETIONS, &body).await;
+    assert_eq!(whole["choices"][0]["text"], "bécabéc");
+    let offsets = json!([0, 1, 1, 2, 3, 4, 5, 5, 6]);
+    assert_eq!(whole["choices"][0]["logprobs"]["text_offset"], offsets);
+    let chunks = chunks(http.post(COMPLETIONS, &with(body, &json!({"stream": true}))).await).await;
+    let streamed: Vec<&Value> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["logprobs"]["text_offset"].as_array()).flatten().collect();
+    assert_eq!(json!(streamed), offsets);
+}
+
+/// Two tokens that are spelled alike are two entries in a chat's list. The other form is an object by spelling: there the
+/// token that was drawn counts, or the likelier one.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_that_are_spelled_alike_are_not_mixed_up() {
+    let spellings = [&b"a"[..], b"a", b"b", b"<end>"].map(<[u8]>::to_vec).to_vec();
+    let target = || ScriptedModel::from_fn(4, |_| [0.5_f32, 0.25, 0.25, 0.0].map(f32::ln).to_vec());
+    let verifier = |banned: u32| {
+        let tokenizer = Tokenizer::from_bytes(spellings.clone(), &[3], &[3]);
+        (
+            Verifier::spelling(target(), tokenizer, Vec::new(), options()),
+            json!({"logit_bias": {banned.to_string(): -100}}),
+        )
+    };
+    let is = |value: &Value, probability: f64| close(value, probability.ln());
+    // The bias chooses among the first two, and scores are from before it.
+    for (banned, drawn) in [(1, 0.5), (0, 0.25)] {
+        let (verifier, bias) = verifier(banned);
+        let http = verifier.serve_http().await;
+        let body = json!({"prompt": [[2]], "max_tokens": 1, "temperature": 0, "logprobs": 3});
+        let lists = ok(http, COMPLETIONS, &with(body, &bias)).await["choices"][0]["logprobs"].clone();
+        assert!(is(&lists["token_logprobs"][0], drawn), "{lists}");
+        assert!(is(&lists["top_logprobs"][0]["a"], drawn), "the token's own number: {lists}");
+        let body = with(chat("b", 1), &json!({"logprobs": true, "top_logprobs": 3}));
+        let entry = ok(http, CHAT, &with(body, &bias)).await["choices"][0]["logprobs"]["content"][0].clone();
+        assert!(is(&entry["logprob"], drawn));
+        let top: Vec<_> = entry["top_logprobs"].as_array().unwrap().iter().map(|other| &other["token"]).collect();
+        assert_eq!(top, ["a", "a", "b"], "{entry}");
+    }
+    // Neither was drawn: the likelier one counts.
+    let (verifier, _) = verifier(0);
+    let body = json!({"prompt": [[2]], "max_tokens": 1, "temperature": 0, "logprobs": 3, "logit_bias": {"2": 100}});
+    let lists = ok(verifier.serve_http().await, COMPLETIONS, &body).await["choices"][0]["logprobs"].clone();
+    assert!(is(&lists["top_logprobs"][0]["a"], 0.5), "{lists}");
+}
+
+/// Every continuation has the prompt's scores before its own, and they are the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scores_of_an_echoed_prompt_stand_before_each_continuation() {
+    let verifier = Verifier::start(halving(), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let body = with(completion("abcd", 2), &json!({"echo": true, "logprobs": 2, "n": 5, "temperature": 1, "seed": 1}));
+    let whole = ok(http, COMPLETIONS, &body).await;
+    let first = |list: &Value| list.as_array().unwrap()[..4].to_vec();
+    for choice in whole["choices"].as_array().unwrap() {
+        assert_eq!(choice["logprobs"]["tokens"].as_array().unwrap().len(), 6);
+        for list in ["tokens", "token_logprobs", "top_logprobs", "text_offset"] {
+            assert_eq!(first(&choice["logprobs"][list]), first(&whole["choices"][0]["logprobs"][list]));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

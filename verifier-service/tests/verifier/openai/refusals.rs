@@ -57,12 +57,10 @@ async fn a_bad_field_is_named() {
 async fn what_cannot_be_honoured_is_refused_and_never_dropped() {
     let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
     let http = verifier.serve_http().await;
-    let tool = json!({"type": "function", "function": {"name": "f"}});
     let in_chat = [
-        json!({"tools": [tool]}),
-        json!({"tool_choice": "required"}),
-        json!({"response_format": {"type": "json_object"}}),
-        json!({"response_format": {"type": "json_schema", "json_schema": {}}}),
+        json!({"functions": [{"name": "f"}]}),
+        json!({"function_call": {"name": "f"}}),
+        json!({"guided_json": {"type": "object"}}),
         json!({"audio": {"voice": "alloy"}}),
         json!({"modalities": ["text", "audio"]}),
         json!({"continue_final_message": true}),
@@ -92,7 +90,9 @@ async fn what_changes_nothing_and_what_nobody_knows_is_let_through() {
     });
     for (path, body) in [(CHAT, chat("abc", 5)), (COMPLETIONS, completion("abc", 5))] {
         let plain = ok(http, path, &body).await;
-        assert_eq!(ok(http, path, &with(body, &harmless)).await["choices"], plain["choices"]);
+        for more in [&harmless, &json!({"n": null, "best_of": 1}), &json!({"n": null, "best_of": null})] {
+            assert_eq!(ok(http, path, &with(body.clone(), more)).await["choices"], plain["choices"]);
+        }
     }
 }
 
@@ -101,7 +101,7 @@ async fn messages_that_cannot_be_rendered_are_refused() {
     let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
     let http = verifier.serve_http().await;
     for message in [
-        json!({"role": "tool", "content": "a", "tool_call_id": "x"}),
+        json!({"role": "function", "name": "f", "content": "a"}),
         json!({"role": "wizard", "content": "a"}),
         json!({"role": "user"}),
         json!({"role": "user", "content": null}),
@@ -133,10 +133,48 @@ async fn what_is_no_call_of_this_api_is_refused_in_its_form() {
     assert_eq!((status, &error["code"]), (404, &json!("model_not_found")));
     let (status, error) = refusal(http.send("POST", CHAT, &[("request-timeout-ms", "soon")], "{}").await).await;
     assert_eq!((status, &error["param"]), (400, &json!("request-timeout-ms")));
-    let long_name = "x".repeat(500);
-    let named = [("x-request-id", long_name.as_str())];
-    let (status, error) = refusal(http.send("POST", CHAT, &named, &chat("a", 1).to_string()).await).await;
-    assert_eq!((status, &error["param"]), (400, &json!("x-request-id")));
+}
+
+/// By which a caller finds the call in the server's logs: its own name for it if that is of use, else a fresh one.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_has_a_name_refusals_too() {
+    let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let good = chat("a", 1).to_string();
+    let cases: [(&str, &str, &str, u16); 9] = [
+        ("POST", CHAT, &good, 200),
+        ("POST", CHAT, "{", 400),
+        ("POST", CHAT, "{\"messages\": 7}", 400),
+        ("POST", COMPLETIONS, "{\"model\": \"gpt\", \"prompt\": \"a\"}", 404),
+        ("GET", CHAT, "", 405),
+        ("GET", "/nowhere", "", 404),
+        ("POST", "/tokenize", "{}", 400),
+        ("GET", "/v1/models", "", 200),
+        ("GET", "/health", "", 200),
+    ];
+    let long = "x".repeat(129);
+    for (method, path, body, status) in cases {
+        let name = async |given: Option<&str>| {
+            let headers = given.map(|name| ("x-request-id", name));
+            let reply = http.send(method, path, headers.as_slice(), body).await;
+            assert_eq!(reply.status, status, "{method} {path} {body}");
+            reply.headers.get("x-request-id").cloned().unwrap_or_else(|| panic!("no name: {method} {path} {body}"))
+        };
+        assert_eq!(name(Some("mine-7")).await, "mine-7");
+        for useless in [None, Some(&*long), Some("with a space")] {
+            let fresh = name(useless).await;
+            assert!(fresh.len() == 36 && Some(&*fresh) != useless, "{fresh}");
+        }
+    }
+    let mut streamed = http
+        .send("POST", CHAT, &[("x-request-id", "mine-8")], &with(chat("a", 1), &json!({"stream": true})).to_string())
+        .await;
+    assert_eq!(streamed.headers["x-request-id"], "mine-8");
+    assert!(streamed.event().await.unwrap().contains("chatcmpl-mine-8"));
+    let longest = "x".repeat(120);
+    let several = completion(json!(["a", "b", "c"]), 1).to_string();
+    let reply = http.send("POST", COMPLETIONS, &[("x-request-id", &longest)], &several).await;
+    assert_eq!((reply.status, &reply.headers["x-request-id"]), (200, &longest), "each prompt has a longer one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,10 +191,55 @@ async fn a_prompt_that_fills_the_context_is_refused_and_the_rest_is_room() {
             (&json!(16), &json!("length"))
         );
     }
-    for n_prompt in [16, 17, 1000] {
-        let (status, error) = refusal(http.post(COMPLETIONS, &completion(vec![0; n_prompt], 5)).await).await;
-        assert_eq!((status, &error["code"]), (400, &json!("context_length_exceeded")));
+    for n_prompt in [16, 17, 1000, 1_000_000] {
+        let mut prompts = vec![json!("a".repeat(n_prompt)), json!(vec![0; n_prompt]), json!([[0], vec![0; n_prompt]])];
+        if n_prompt < 1_000_000 {
+            prompts.push(json!(["a", "a".repeat(n_prompt)]));
+        }
+        for prompt in prompts {
+            let (status, error) = refusal(http.post(COMPLETIONS, &completion(prompt, 5)).await).await;
+            assert_eq!((status, &error["code"]), (400, &json!("context_length_exceeded")), "{error}");
+        }
+        let (status, error) = refusal(http.post(CHAT, &chat(&"a".repeat(n_prompt), 5)).await).await;
+        assert_eq!((status, &error["code"]), (400, &json!("context_length_exceeded")), "{error}");
+        if n_prompt == 1_000_000 {
+            let n_read = 16 * 16;
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains(&format!("of {n_read} tokens or more")), "read to where it is certain: {message}");
+        }
     }
+    verifier.assert_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_large_is_refused_before_it_is_sent() {
+    let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let reply = http.announce(CHAT, "content-length: 5000000").await;
+    let (status, error) = refusal(reply).await;
+    assert_eq!((status, &error["code"]), (413, &json!("body_too_large")));
+}
+
+/// Others upload at their leisure, more than there is room for, and nobody else notices.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_bodies_that_do_not_arrive_hold_up_nobody_but_each_other() {
+    let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        stalled.push(http.begin(CHAT, "content-length: 1000000").await);
+    }
+    let refused = async || {
+        let reply = http.announce(CHAT, "transfer-encoding: chunked").await;
+        (reply.status, reply.headers.contains_key("retry-after"))
+    };
+    let small = chat("abc", 5);
+    let (refused, answered) = tokio::join!(refused(), ok(http, CHAT, &small));
+    assert_eq!(refused, (429, true));
+    assert_eq!(answered["usage"]["completion_tokens"], 5);
+    drop(stalled);
+    let large = with(chat("abc", 5), &json!({"padding": "x".repeat(100_000)}));
+    assert_eq!(ok(http, CHAT, &large).await["choices"], answered["choices"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,15 +249,58 @@ async fn who_finds_no_room_is_told_when_to_come_again() {
     let verifier = Verifier::start(target, Vec::new(), options);
     let http = verifier.serve_http().await;
     let stream = with(chat("a", 1000), &json!({"stream": true}));
+    // One runs and one waits, who is the next to leave; then the other. Each takes fifteen steps.
+    for _ in 0..3 {
+        let body = chat("a", 15);
+        tokio::join!(ok(http, CHAT, &body), ok(http, CHAT, &body));
+    }
     let held = [http.post(CHAT, &stream).await, http.post(CHAT, &stream).await];
     let reply = http.post(CHAT, &stream).await;
-    assert_eq!((reply.headers["retry-after"].as_str(), reply.headers["retry-after-ms"].as_str()), ("1", "1000"));
+    let header = |name: &str| reply.headers[name].parse::<u64>().unwrap();
+    let millis = header("retry-after-ms");
+    assert!((280..5000).contains(&millis), "{millis} ms, where a place takes 300 ms on a machine without other work");
+    assert_eq!(header("retry-after"), millis.div_ceil(1000), "whole seconds for those who know no other");
     let (status, error) = refusal(reply).await;
     assert_eq!((status, &error["code"]), (429, &json!("overloaded")));
+    drop(held);
+    verifier.assert_idle().await;
     let (status, error) = refusal(http.post(COMPLETIONS, &completion(json!(["a", "b", "c"]), 5)).await).await;
     assert_eq!((status, &error["param"]), (400, &json!("prompt")), "three would never find room");
     let two_of_two = with(completion(json!(["a", "b"]), 5), &json!({"n": 2}));
     assert_eq!(refusal(http.post(COMPLETIONS, &two_of_two).await).await.0, 400);
+    ok(http, CHAT, &chat("a", 1)).await;
+}
+
+/// There are places, but they would come to their turn too late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_would_last_too_long_is_not_joined() {
+    let limit = Duration::from_millis(900);
+    let options = Options { max_sequences: 1, max_queue_wait: limit, ..options() };
+    let target = greedy_target(spelled).with_delay(Duration::from_millis(20));
+    let verifier = Verifier::start(target, Vec::new(), options);
+    let http = verifier.serve_http().await;
+    // At least 300 ms from one to the next: the fourth in the queue would wait for longer than the limit.
+    let body = chat("a", 15);
+    tokio::join!(ok(http, CHAT, &body), ok(http, CHAT, &body), ok(http, CHAT, &body));
+    let stream = with(chat("a", 4000), &json!({"stream": true}));
+    let mut held = vec![http.post(CHAT, &stream).await];
+    let refused = loop {
+        let n_waiting = held.len() as f64 - 1.0;
+        verifier
+            .until("the queue", async || verifier.metric("specfleet_verifier_waiting_requests", "") == n_waiting)
+            .await;
+        let reply = http.post(CHAT, &stream).await;
+        if reply.status != 200 {
+            break reply;
+        }
+        held.push(reply);
+    };
+    assert!(held.len() <= 4, "{} were let in", held.len());
+    assert!(refused.headers.contains_key("retry-after-ms"));
+    let (status, error) = refusal(refused).await;
+    assert_eq!((status, &error["code"]), (429, &json!("overloaded")));
+    assert!(error["message"].as_str().unwrap().contains("this one may for 0.9 s"), "{error}");
+    assert!(verifier.metric("specfleet_verifier_requests_total", "overloaded") >= 1.0);
     drop(held);
     verifier.assert_idle().await;
     ok(http, CHAT, &chat("a", 1)).await;

@@ -64,6 +64,19 @@ impl HttpClient {
         Reply::read(BufReader::new(connection)).await
     }
 
+    /// Sends a head that speaks of a body, and waits for the answer without sending one.
+    pub(crate) async fn announce(&self, path: &str, header: &str) -> Reply {
+        Reply::read(BufReader::new(self.begin(path, header).await)).await
+    }
+
+    /// Sends the same, and waits for nothing.
+    pub(crate) async fn begin(&self, path: &str, header: &str) -> TcpStream {
+        let mut connection = TcpStream::connect(self.address).await.unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: test\r\n{header}\r\nconnection: close\r\n\r\n");
+        connection.write_all(head.as_bytes()).await.unwrap();
+        connection
+    }
+
     /// Posts JSON and leaves without waiting for anything.
     pub(crate) async fn post_unread(&self, path: &str, body: &Value) -> TcpStream {
         let mut connection = TcpStream::connect(self.address).await.unwrap();
