@@ -11,6 +11,7 @@ mod checkpoint;
 mod draft_service;
 mod folder;
 mod gguf;
+mod grammar;
 mod headers;
 mod http;
 mod identity;
@@ -22,7 +23,7 @@ mod tokenizer;
 mod verifier_service;
 
 /// All of them.
-pub static ALL: [Target; 12] = [
+pub static ALL: [Target; 13] = [
     proposal::TARGET,
     identity::TARGET,
     status::TARGET,
@@ -35,6 +36,7 @@ pub static ALL: [Target; 12] = [
     folder::TARGET,
     tokenizer::TARGET,
     chat_template::TARGET,
+    grammar::TARGET,
 ];
 
 /// The target of that name.

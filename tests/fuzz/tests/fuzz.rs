@@ -80,3 +80,8 @@ fn tokenizer_files() {
 fn chat_templates() {
     attack("chat-template", 30_000);
 }
+
+#[test]
+fn forms_of_output() {
+    attack("grammar", 4000);
+}

@@ -72,7 +72,7 @@ impl Lie {
         let draw = |sampling: SamplingParams, row: &mut [f32]| {
             let transforms =
                 Transforms::new(sampling, session.n_vocab).expect("the verifier has checked the parameters");
-            let shaped = transforms.shape(row, Vocabulary::Full, &session.counts, drafted)?;
+            let shaped = transforms.shape(row, Vocabulary::Full, &session.counts, drafted, None)?;
             Ok(draft_token(&shaped, session.support, session.rule, &session.randomness, position))
         };
         let mut believed = row.to_vec();

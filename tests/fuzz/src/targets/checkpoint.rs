@@ -46,7 +46,7 @@ pub(super) fn check_tokenizer(tokenizer: &Tokenizer) {
 
 /// Renders a conversation; whether that works is the template's business.
 pub(super) fn render(template: &ChatTemplate) -> bool {
-    let message = |role: &str, content: &str| ChatMessage { role: role.to_owned(), content: content.to_owned() };
+    let message = |role: &str, content: &str| ChatMessage::new(role, content);
     let messages = [message("system", "Be brief."), message("user", TEXTS[2]), message("assistant", TEXTS[3])];
     template.render(&messages, true).is_ok()
 }

@@ -134,5 +134,7 @@ fn settings(rule: v1::AcceptanceRule, form: v1::DistributionForm) -> v1::DraftSe
         rule: rule.into(),
         form: form.into(),
         vocabulary_size: 16,
+        // Compiling takes memory of its own; see the target for grammars.
+        grammar: None,
     }
 }

@@ -30,12 +30,15 @@ pub(super) const TARGET: Target =
 const OPTIONS: Options = Options {
     max_sequences: 8,
     max_queue: 8,
+    max_queue_wait: Duration::from_secs(60),
     step_tokens: 64,
     verify_rows: 8,
     draft_length: 3,
     max_draft_length: 8,
     draft_wait: Duration::from_millis(1),
     untrusted_drafts: Vec::new(),
+    tool_calls: specfleet_verifier_service::ToolCalls::Auto,
+    reasoning: specfleet_verifier_service::Reasoning::Auto,
 };
 
 /// A verifier without drafts; `runtime` must outlive it.
@@ -125,8 +128,9 @@ fn seeds() -> Vec<Vec<u8>> {
         stop: vec!["cab".to_owned(), "d".to_owned()],
         ..Default::default()
     };
-    let message = |role: &str| v1::ChatMessage { role: role.to_owned(), content: "abc".to_owned() };
-    let chat = v1::ChatPrompt { messages: vec![message("system"), message("user")] };
+    let message =
+        |role: &str| v1::ChatMessage { role: role.to_owned(), content: "abc".to_owned(), ..Default::default() };
+    let chat = v1::ChatPrompt { messages: vec![message("system"), message("user")], tools: Vec::new() };
     let chat = v1::GenerateRequest { prompt: Some(Prompt::Chat(chat)), ..plain.clone() };
     [plain, full, chat].iter().map(frame).collect()
 }
