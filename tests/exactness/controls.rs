@@ -12,12 +12,14 @@
 //! - `case`: what is asked of a pair, and how its draws are judged.
 //! - `verdicts`: faults in the decision about one token.
 //! - `rounds`: faults in the target's rows and in what a round makes of the verdicts.
+//! - `texts`: faults that keep the law and break a promise about a text.
 
 use specfleet_tests::{lying_draft::Lie, real_models::long_form, report};
 
-mod case;
+pub(crate) mod case;
 mod cases;
 mod rounds;
+mod texts;
 mod verdicts;
 
 use self::{
@@ -116,6 +118,14 @@ async fn a_round_that_runs_past_an_end_token_is_harmless() {
     assert_eq!(ending().draw(Verifying::Rounds(rounds::no_cut_at_the_end), None, 500).await, draws);
 }
 
+/// Where rounding rejects although p = q, nothing is lost as long as the residual of nothing is p.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rejection_without_a_residual_is_harmless() {
+    let verifying = Verifying::Verdicts(verdicts::test_in_half_precision);
+    let judgement = identical().judge(&identical().draw(verifying, None, 5_000).await);
+    assert_eq!(judgement.detected_after, None, "{}", judgement.test);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_verdicts_about_a_token_are_caught() {
     use verdicts::*;
@@ -130,6 +140,8 @@ async fn wrong_verdicts_about_a_token_are_caught() {
         verdict("the residual through softmax", reversed(), draw_softmax_of_residual),
         verdict("one number for the accept test and the residual", reversed(), share_test_and_residual),
         verdict("one number for all accept tests of a round", leaning(), share_tests_of_a_round),
+        verdict("the residual of p = q divided by its sum, 0", identical(), divide_by_an_empty_residual),
+        verdict("q rounded after the draw, a q of 0 passes", rare(), divide_by_a_coarse_q),
         verdict("a token that p finds unlikely is passed over, then p", reversed(), pass_over_unlikely),
         verdict("a token that p excludes is passed over, then p", excluded(), pass_over_excluded),
         Fault {

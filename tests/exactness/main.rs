@@ -9,6 +9,8 @@
 //! - [`equality`]: greedy text and the bits of its logits do not depend on how they came about.
 //! - [`honesty`]: a draft that does not draw from what it reports is found out, and then cannot bend the output.
 //! - [`sampling`]: many draws through both services have the law of the target.
+//! - [`selection`]: nothing that follows from a token decides whether it is tested.
+//! - [`structured_output`]: output that was asked to have a form always has it, and the law is the target's within it.
 #![allow(clippy::unwrap_used)]
 
 mod controls;
@@ -16,3 +18,5 @@ mod draft_invariant;
 mod equality;
 mod honesty;
 mod sampling;
+mod selection;
+mod structured_output;

@@ -28,6 +28,34 @@ fn references(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// The names of a file's tests: functions under an attribute that makes them one, in or out of `proptest!`. Other attributes
+/// and comments may stand between.
+fn tests(source: &str) -> impl Iterator<Item = &str> {
+    let is_test = |line: &str| line == "#[test]" || line.starts_with("#[tokio::test");
+    let mut is_next = false;
+    source.lines().map(str::trim).filter_map(move |line| {
+        let was_next = is_next;
+        is_next = is_test(line) || (is_next && line.starts_with(['#', '/']));
+        let (_, rest) = line.split_once("fn ").filter(|_| was_next && !is_next)?;
+        rest.split_once('(').map(|(name, _)| name)
+    })
+}
+
+#[test]
+fn a_function_is_not_a_test() {
+    let source = "
+        fn helper() {}
+        #[test]
+        #[should_panic]
+        fn first() {}
+        fn not_any_more() {}
+        #[tokio::test(flavor = \"multi_thread\")]
+        // About it.
+        async fn second() {}
+    ";
+    assert_eq!(tests(source).collect::<Vec<_>>(), ["first", "second"]);
+}
+
 #[test]
 fn every_test_that_is_named_exists() {
     let page = page();
@@ -35,7 +63,7 @@ fn every_test_that_is_named_exists() {
     for (path, name) in references(&page) {
         let file = root().join(path);
         let source = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(source.contains(&format!("fn {name}(")), "no `fn {name}` in {path}");
+        assert!(tests(&source).any(|test| test == name), "no test `{name}` in {path}");
         n_references += 1;
     }
     assert!(n_references > 100, "{n_references} tests: is the page still what it was?");
@@ -65,12 +93,8 @@ fn every_test_of_this_class_is_on_the_page() {
         if ["page.rs", "soak.rs"].contains(&&*file) {
             continue;
         }
-        let lines: Vec<&str> = source.lines().collect();
-        let is_test = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
-        for pair in lines.windows(2).filter(|pair| is_test(pair[0])) {
-            let name =
-                pair[1].split_once("fn ").and_then(|(_, rest)| rest.split_once('(')).map(|(name, _)| name).unwrap();
-            let path = format!("tests/faults/{file}");
+        let path = format!("tests/faults/{file}");
+        for name in tests(&source) {
             assert!(named.contains(&(&*path, name)), "docs/faults.md does not name {path}::{name}");
         }
     }

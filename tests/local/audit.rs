@@ -59,9 +59,10 @@ fn a_pair_without_its_draft_cannot_be_judged() {
     let mut pair = Pair::start();
     pair.draft.kill();
     pair.wait_for_draft("unreachable");
-    let (succeeded, output, error) = finish(&mut pair.specctl(&["audit"]));
-    assert!(!succeeded);
-    assert!(output.contains("NOT JUDGED") && output.contains("no draft is ready"), "{output}{error}");
+    let output = pair.specctl(&["audit"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "could not judge: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("NOT JUDGED") && text.contains("no draft is ready"), "{text}");
 }
 
 /// Takes every draft token that the target finds likely enough: the text reads well, and is not the target's.
@@ -98,7 +99,7 @@ async fn a_verifier_with_a_wrong_rule_fails_its_audit() {
     let Some(target) = real_models::target(Dtype::default(), Operators::default(), 16_384) else { return };
     let metrics = Metrics::local().unwrap();
     let drafts = vec![("draft".to_owned(), draft.channel())];
-    let control: Control = Box::new(take_the_likely);
+    let control = Control::Decides(Box::new(take_the_likely));
     let service = Service::start_with_control(target, drafts, settings.verifier, &metrics.meter(), control).unwrap();
 
     let (readiness, shutdown) = (Readiness::new(), Shutdown::new(Duration::ZERO));

@@ -78,12 +78,13 @@ fn walk<T: Copy>(items: impl Iterator<Item = T>, weight: impl Fn(T) -> f64, poin
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    struct Weights(Vec<f64>);
+    /// Unnormalised weights in f64.
+    pub(crate) struct Weights(pub(crate) Vec<f64>);
 
     impl Law for Weights {
         type Number = f64;

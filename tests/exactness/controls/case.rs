@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 use specfleet_client::Client;
+use specfleet_model::scripted::ScriptedModel;
 use specfleet_tests::{
     chi_square::{ChiSquare, detection},
     in_process::{Draft, Verifier},
@@ -11,7 +12,8 @@ use specfleet_tests::{
     outcome::Outcome,
     scripted_pair::{loaded, model, settings, tokenizer},
 };
-use specfleet_verifier_service::{Service, controls::Control};
+use specfleet_verifier_service::{Options, Service, controls::Control};
+use tonic::transport::Channel;
 
 use super::{rounds, verdicts};
 use crate::sampling::{
@@ -47,6 +49,20 @@ pub(super) struct Judgement {
     pub(super) detected_after: Option<usize>,
 }
 
+/// A verifier with a fault, or without one.
+pub(crate) fn serve(
+    target: ScriptedModel,
+    drafts: Vec<Channel>,
+    options: Options,
+    control: Option<Control>,
+) -> Verifier {
+    let drafts = drafts.into_iter().map(|channel| ("draft".to_owned(), channel)).collect();
+    Verifier::serve(|metrics| match control {
+        None => Service::start(loaded(target), drafts, options, &metrics.meter()),
+        Some(control) => Service::start_with_control(loaded(target), drafts, options, &metrics.meter(), control),
+    })
+}
+
 impl Case {
     /// Draws from a pair of services, in the order of their seeds: up to `n_draws`, or what the plan has.
     pub(super) async fn draw(&self, verifying: Verifying, draft: Option<Lie>, n_draws: usize) -> Vec<Tokens> {
@@ -61,12 +77,7 @@ impl Case {
                 lying.serve()
             }
         };
-        let target = loaded(model(self.target));
-        let (drafts, options) = (vec![("draft".to_owned(), channel)], settings().verifier);
-        let verifier = Verifier::serve(|metrics| match verifying.control() {
-            None => Service::start(target, drafts, options, &metrics.meter()),
-            Some(control) => Service::start_with_control(target, drafts, options, &metrics.meter(), control),
-        });
+        let verifier = serve(model(self.target), vec![channel], settings().verifier, verifying.control());
         verifier.wait_for_drafts().await;
         self.draw_from(&verifier.client, n_draws).await
     }
@@ -115,8 +126,8 @@ impl Verifying {
     fn control(self) -> Option<Control> {
         match self {
             Self::Right => None,
-            Self::Verdicts(verdict) => Some(Box::new(move |round| verdicts::decide(&round, verdict))),
-            Self::Rounds(decide) => Some(Box::new(move |round| decide(&round))),
+            Self::Verdicts(verdict) => Some(Control::Decides(Box::new(move |round| verdicts::decide(&round, verdict)))),
+            Self::Rounds(decide) => Some(Control::Decides(Box::new(move |round| decide(&round)))),
         }
     }
 }

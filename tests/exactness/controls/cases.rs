@@ -32,6 +32,21 @@ pub(super) fn agreeing() -> Case {
     case("p = q", ["* -> 0:4 1:1", "* -> 0:4 1:1"], EACH_TOKEN, SamplingParams::default())
 }
 
+/// p = q to the last bit, and id 0 is in neither.
+pub(super) fn identical() -> Case {
+    let four = "* -> 1:1 2:1 3:1 4:1";
+    case("p = q to the bit", [four, four], EACH_TOKEN, SamplingParams::default())
+}
+
+/// Fifteen ids that the draft proposes now and then, one of them once in 40 tokens, and the target hardly ever writes.
+pub(super) fn rare() -> Case {
+    let tables = [
+        "* -> 0:3000 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1 13:1 14:1 15:1",
+        "* -> 0:540 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1 13:1 14:1 15:1",
+    ];
+    case("rare ids", tables, EACH_TOKEN, SamplingParams::default())
+}
+
 /// p = q once both are shaped, so that every second token is a bonus.
 pub(super) fn sharpened() -> Case {
     let sampling = SamplingParams { temperature: Some(0.5), ..SamplingParams::default() };
@@ -109,6 +124,8 @@ pub(super) fn all() -> Vec<Case> {
         reversed(),
         leaning(),
         agreeing(),
+        identical(),
+        rare(),
         sharpened(),
         min_p(),
         top_k(),

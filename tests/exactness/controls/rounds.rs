@@ -1,12 +1,15 @@
 //! Faults in the target's rows, and in what a round makes of the verdicts.
 
+use half::bf16;
 use specfleet_speculation::{
     TokenId,
     accept::{Judge, Standard, Verdict},
     distribution::{DraftDistribution, Proposal},
+    random::{RequestSeed, VerifyRandomness},
     round::{self, CommittedToken, Origin, Round, RoundInput, RoundOutcome},
     transform::{Error, SamplingParams, Shaped, Transforms},
 };
+use specfleet_tests::scripted_pair::N_VOCAB;
 use specfleet_verifier_service::controls::Undecided;
 
 /// Decides a round.
@@ -77,6 +80,36 @@ pub(super) fn no_cut_at_the_end(undecided: &Undecided<'_>) -> Result<RoundOutcom
     })
 }
 
+/// Several rows at once are computed in another precision than one.
+pub(super) fn rounds_in_half_precision(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
+    if n_drafted(undecided) == 0 {
+        return right(undecided);
+    }
+    let round_off = |row: &mut [f32]| row.iter_mut().for_each(|logit| *logit = bf16::from_f32(*logit).to_f32());
+    round::decide(undecided.input, |index, before| {
+        undecided.shape_changed(index, undecided.transforms, before, round_off)
+    })
+}
+
+/// Whichever of the likeliest tokens the draft proposes is taken for the greedy choice.
+pub(super) fn ties_for_the_draft(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
+    let tokens = undecided.input.proposal.map_or(&[][..], Proposal::tokens);
+    let sampled = changed(undecided, |params| params.temperature = 1.0);
+    with_draft_rows(undecided, |index, before| {
+        let row = undecided.shape(index, &sampled, before)?;
+        let greatest = (0..N_VOCAB as TokenId).map(|token| row.probability(token)).fold(0.0, f64::max);
+        match row.probability(tokens[index]) == greatest {
+            true => Ok(Shaped::Point(tokens[index])),
+            false => undecided.shape(index, undecided.transforms, before),
+        }
+    })
+}
+
+/// The seed is left unread.
+pub(super) fn numbers_from_nowhere(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
+    with_numbers(undecided, &VerifyRandomness::new(&RequestSeed::from_entropy()))
+}
+
 /// Draft token 0 is taken for one that the target has chosen; token i is held against the row before it.
 pub(super) fn first_token_unchecked(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
     let input = undecided.input;
@@ -127,6 +160,13 @@ pub(super) fn keep_rejected_tokens(undecided: &Undecided<'_>) -> Result<RoundOut
     let rejected = tokens.iter().skip(outcome.committed.len());
     outcome.committed.extend(rejected.map(|token| CommittedToken { token: *token, origin: Origin::Accepted }));
     Ok(outcome)
+}
+
+/// The right rule, but with other random numbers than the request's.
+pub(super) fn with_numbers(undecided: &Undecided<'_>, numbers: &VerifyRandomness) -> Result<RoundOutcome, Error> {
+    round::decide(RoundInput { randomness: numbers, ..undecided.input }, |index, before| {
+        undecided.shape(index, undecided.transforms, before)
+    })
 }
 
 /// The right rule, but for the rows of draft positions.

@@ -1,11 +1,12 @@
 //! Faults in the decision about one token.
 
+use half::bf16;
 use specfleet_speculation::{
     TokenId,
     accept::{Judge, Residual, Verdict},
     coupled,
     distribution::DraftDistribution,
-    law::{self, Law},
+    law,
     propose::Rule,
     random::{Purpose, VerifyRandomness},
     round::{Round, RoundOutcome},
@@ -74,8 +75,17 @@ impl Position<'_> {
         self.randomness.numbers.uniform(self.at, purpose)
     }
 
+    /// Of p - q, for each id.
+    fn positive_part(&self) -> impl Iterator<Item = f64> {
+        (0..N_VOCAB as TokenId).map(|token| (self.p(token) - self.q(token)).max(0.0))
+    }
+
     fn passes(&self, number: f64) -> bool {
         number * self.q(self.token) < self.p(self.token)
+    }
+
+    fn test_in_half_precision(&self) -> bool {
+        self.passes(bf16::from_f64(self.number(Purpose::Accept)).to_f64())
     }
 
     fn residual(&self, number: f64) -> Verdict {
@@ -157,10 +167,34 @@ pub(super) fn draw_afresh(position: &Position<'_>) -> Verdict {
 
 /// The positive part of p - q taken for logits, not divided by its sum.
 pub(super) fn draw_softmax_of_residual(position: &Position<'_>) -> Verdict {
-    let weight = |token| (position.p(token) - position.q(token)).max(0.0).exp();
-    let weights = Weights((0..N_VOCAB as TokenId).map(weight).collect());
-    let draw = || Verdict::Corrected(law::sample(&weights, position.number(Purpose::Choose)));
-    position.accept_if(position.right_test(), draw)
+    let draw = || {
+        let weights: Vec<f64> = position.positive_part().map(f64::exp).collect();
+        let total: f64 = weights.iter().sum();
+        first_below(weights.iter().map(|weight| weight / total), position.number(Purpose::Choose))
+    };
+    position.accept_if(position.right_test(), || Verdict::Corrected(draw()))
+}
+
+/// The number of the accept test in half precision, where one in 512 is 1, so that even p = q may fail. Exact but for the
+/// sixteenth digit if what follows is drawn with care.
+pub(super) fn test_in_half_precision(position: &Position<'_>) -> Verdict {
+    position.accept_if(position.test_in_half_precision(), || position.right_residual())
+}
+
+/// The same, and the residual divided by its sum. Where p = q that is 0, and 0 / 0 is less than nothing.
+pub(super) fn divide_by_an_empty_residual(position: &Position<'_>) -> Verdict {
+    let draw = || {
+        let total: f64 = position.positive_part().sum();
+        first_below(position.positive_part().map(|weight| weight / total), position.number(Purpose::Choose))
+    };
+    position.accept_if(position.test_in_half_precision(), || Verdict::Corrected(draw()))
+}
+
+/// q in steps of 1/255 once the token is drawn. What is 0 then divides p into infinity, which passes.
+pub(super) fn divide_by_a_coarse_q(position: &Position<'_>) -> Verdict {
+    let coarse = (255.0 * position.q(position.token)).round() / 255.0;
+    let passes = position.number(Purpose::Accept) < position.p(position.token) / coarse;
+    position.accept_if(passes, || position.right_residual())
 }
 
 pub(super) fn share_test_and_residual(position: &Position<'_>) -> Verdict {
@@ -205,21 +239,11 @@ pub(super) fn share_noise_in_a_round(position: &Position<'_>) -> Verdict {
     position.accept_if(chosen == position.token, || Verdict::Corrected(chosen))
 }
 
-/// Unnormalised.
-struct Weights(Vec<f64>);
-
-impl Law for Weights {
-    type Number = f64;
-
-    fn width(&self) -> usize {
-        self.0.len()
-    }
-
-    fn weight(&self, token: TokenId) -> f64 {
-        self.0.get(token as usize).copied().unwrap_or(0.0)
-    }
-
-    fn total(&self) -> f64 {
-        self.0.iter().sum()
-    }
+/// The id at which a running sum exceeds a number; 0 if none is found, as a search over what is not a number ends.
+fn first_below(shares: impl Iterator<Item = f64>, number: f64) -> TokenId {
+    let mut sums = shares.scan(0.0, |sum, share| {
+        *sum += share;
+        Some(*sum)
+    });
+    sums.position(|sum| number < sum).unwrap_or(0) as TokenId
 }

@@ -1,20 +1,29 @@
 //! The law may not depend on the draft: not on how many tokens it proposes, and not on which.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use specfleet_draft_service::LookupOptions;
+use specfleet_model::scripted::{ScriptedModel, table::Table};
 use specfleet_speculation::propose::Support;
 use specfleet_tests::{
     in_process::{Draft, Verifier},
-    scripted_pair::{ScriptedPair, loaded, model, settings},
+    scripted_pair::{N_VOCAB, ScriptedPair, loaded, model, settings},
 };
 
 use super::{
     FALLING, RISING, Report,
-    draws::{DraftLength, Plan, Seeds},
+    draws::{DraftLength, Draw, Plan, Seeds},
 };
 
 const LOWER_HALF: &str = include_str!("tables/lower_half.txt");
 const UPPER_HALF: &str = include_str!("tables/upper_half.txt");
 const DISLIKED: &str = include_str!("tables/disliked.txt");
 const ONE_ID: &str = include_str!("tables/one_id.txt");
+const RING: &str = include_str!("tables/ring.txt");
+const RING_REVERSED: &str = include_str!("tables/ring_reversed.txt");
 
 const RULES: [(Seeds, &str); 2] = [(Seeds::Unknown, "standard"), (Seeds::DraftInvariant, "draft-invariant")];
 
@@ -91,5 +100,31 @@ async fn the_law_holds_for_prompt_lookup() {
         let plan = Plan { seeds, ..Plan::default() };
         report.case(rule, &verifier.client, &plan, RISING).await;
     }
+    report.finish();
+}
+
+/// Six ids, of which three in a row come again after some hundred tokens: what lookup finds is proposed as points, and until
+/// then the model drafts, where it starts from a text of which it has not seen all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_law_holds_for_prompt_lookup_before_a_model() {
+    let mut report = Report::new("Prompt lookup, then a model; draft length 3, 4 requests at a time");
+    let mut settings = settings();
+    settings.draft.recalled_ngram = Some(LookupOptions::default().longest_ngram);
+    let n_rows = Arc::new(AtomicU64::new(0));
+    let (table, count) = (Table::parse(RING_REVERSED, N_VOCAB).unwrap(), n_rows.clone());
+    let draft = ScriptedModel::from_fn(N_VOCAB, move |prefix| {
+        count.fetch_add(1, Relaxed);
+        table.logits(prefix)
+    });
+    let pair = ScriptedPair::of_models(model(RING), draft, settings).await;
+    for (seeds, rule) in RULES {
+        for length in [1, 3] {
+            let plan = Plan { draw: Draw::Piece { length, context: 1 }, seeds, ..Plan::default() };
+            report.case(format!("{length} in a row, {rule}"), &pair.client, &plan, RING).await;
+        }
+    }
+    let n_proposed = pair.draft.metric("specfleet_draft_tokens_proposed_total", "");
+    let by_model = n_rows.load(Relaxed) as f64 / n_proposed;
+    assert!((0.2..0.8).contains(&by_model), "both draft: {by_model} of the tokens come from the model");
     report.finish();
 }

@@ -1,25 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-
-/// Unnormalised weights in f64.
-struct Weights(Vec<f64>);
-
-impl Law for Weights {
-    type Number = f64;
-
-    fn width(&self) -> usize {
-        self.0.len()
-    }
-
-    fn weight(&self, token: TokenId) -> f64 {
-        self.0.get(token as usize).copied().unwrap_or(0.0)
-    }
-
-    fn total(&self) -> f64 {
-        self.0.iter().sum()
-    }
-}
+use crate::law::tests::Weights;
 
 /// Numbers as the test wants them, used as the streams use theirs.
 struct Given {

@@ -1,6 +1,7 @@
 //! Negative controls: rules that keep text fluent and make it wrong. Each goes through the check that the production
 //! rule passes, and fails it. A check that has never rejected anything proves nothing.
 
+use half::f16;
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
 use specfleet_speculation::TokenId;
@@ -200,6 +201,26 @@ fn a_q_that_is_truncated_after_the_draw_is_caught() {
     };
     // Reported [4/7, 3/7, 0, 0]: tokens 2 and 3 always pass, 0 and 1 too seldom.
     assert_wrong("q truncated after the draw", Parts { draft, ..RIGHT }, [0.07, 0.14, 0.41, 0.38]);
+}
+
+/// Half precision holds nothing below 2^-25, and p >= q where both are 0. Such a token comes once in fifty million draws,
+/// so that no sample would show it.
+#[test]
+fn ratios_in_half_precision_are_caught() {
+    fn in_half_precision(exact: Fraction) -> f64 {
+        f16::from_f64(exact.to_f64().unwrap()).to_f64()
+    }
+
+    let accept: Accept = |branches, proposed, draft, target| {
+        let [p, q] = [target, draft].map(|law| in_half_precision(law.probability(proposed)));
+        branches.flip(if p >= q { Fraction::one() } else { Fraction::from_float(p / q).unwrap() })
+    };
+    // p = 1e-9 and q = 2e-8 of the first id.
+    let case = case("rare ids", always([1, 999_999_999]), always([20, 999_999_980]), &[1], 1);
+    assert_eq!(case.outcomes(&RIGHT).0, case.expected());
+    let (outcomes, _) = case.outcomes(&Parts { accept, ..RIGHT });
+    assert_eq!(outcomes[&vec![0]], Fraction::new(20.into(), 1_000_000_000.into()), "all that are proposed pass");
+    assert_ne!(outcomes, case.expected());
 }
 
 #[test]
