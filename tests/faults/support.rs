@@ -13,7 +13,12 @@ use specfleet_model::{load::Loaded, scripted::ScriptedModel};
 use specfleet_protocol::channel::{self, ChannelOptions};
 use specfleet_service::{GrpcServer, Metrics, MetricsPage, Progress, Readiness, Shutdown};
 use specfleet_speculation::TokenId;
-use specfleet_tests::scripted_pair::{END, N_VOCAB, loaded, settings};
+use specfleet_tests::{
+    in_process::GrpcService,
+    metrics,
+    scripted_pair::{END, N_VOCAB, loaded, settings},
+};
+use specfleet_verifier_service::Http;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -33,6 +38,8 @@ pub(crate) const STALL_LIMIT: Duration = Duration::from_millis(400);
 pub(crate) struct Served {
     /// For gRPC.
     pub(crate) address: SocketAddr,
+    /// For HTTP, of a verifier.
+    http: Option<SocketAddr>,
     /// For probes and scrapers.
     pub(crate) page: SocketAddr,
     pub(crate) shutdown: Shutdown,
@@ -49,7 +56,8 @@ pub(crate) async fn serve_draft(model: ScriptedModel) -> Served {
     let service =
         specfleet_draft_service::Service::from_model(model, &tokenizer, &label, options, &metrics.meter()).unwrap();
     let (grpc, progress) = (service.grpc(), service.progress().clone());
-    serve(grpc, progress, metrics, Duration::ZERO, async { drop(service) }).await
+    let life = (Readiness::new(), Shutdown::new(Duration::ZERO));
+    serve(grpc, progress, metrics, life, async { drop(service) }).await
 }
 
 /// A verifier-service over a scripted model, with drafts at these addresses.
@@ -63,31 +71,29 @@ pub(crate) async fn serve_verifier(
     let drafts = drafts.iter().map(|address| (address.to_string(), connect_lazy(*address))).collect();
     let service = specfleet_verifier_service::Service::start(loaded(model), drafts, options, &metrics.meter()).unwrap();
     let (grpc, progress) = (service.grpc(), service.progress().clone());
-    serve(grpc, progress, metrics, drain_limit, service.stop()).await
+    let (readiness, shutdown) = (Readiness::new(), Shutdown::new(drain_limit));
+    let http = Http::new(&metrics, readiness.clone(), shutdown.clone());
+    http.open(&service);
+    let listener = listen().await;
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(http.serve(listener));
+    let end = async {
+        serving.await.unwrap().unwrap();
+        service.stop().await;
+    };
+    let served = serve(grpc, progress, metrics, (readiness, shutdown), end).await;
+    Served { http: Some(address), ..served }
 }
 
-async fn serve<S>(
-    grpc: S,
+async fn serve(
+    grpc: impl GrpcService,
     progress: Progress,
     metrics: Metrics,
-    drain_limit: Duration,
+    (readiness, shutdown): (Readiness, Shutdown),
     end: impl Future<Output = ()> + Send + 'static,
-) -> Served
-where
-    S: tonic::codegen::Service<
-            tonic::codegen::http::Request<tonic::body::Body>,
-            Response = tonic::codegen::http::Response<tonic::body::Body>,
-            Error = std::convert::Infallible,
-        > + tonic::server::NamedService
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-    S::Future: Send,
-{
+) -> Served {
     let [listener, page_listener] = [listen().await, listen().await];
     let [address, page] = [&listener, &page_listener].map(|listener| listener.local_addr().unwrap());
-    let (readiness, shutdown) = (Readiness::new(), Shutdown::new(drain_limit));
     let page_ends = CancellationToken::new();
     let serving_page = tokio::spawn(
         MetricsPage::new(&metrics, readiness.clone()).serve(page_listener, page_ends.clone().cancelled_owned()),
@@ -102,7 +108,7 @@ where
         page_ends.cancel();
         serving_page.await.unwrap().unwrap();
     });
-    Served { address, page, shutdown, metrics, serving }
+    Served { address, http: None, page, shutdown, metrics, serving }
 }
 
 async fn listen() -> TcpListener {
@@ -115,6 +121,11 @@ pub(crate) fn connect_lazy(address: SocketAddr) -> Channel {
 }
 
 impl Served {
+    /// A verifier's address for HTTP.
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.http.unwrap()
+    }
+
     /// Our client of a verifier.
     pub(crate) fn client(&self) -> Client {
         Client::from_channel(connect_lazy(self.address), self.address.to_string())
@@ -125,9 +136,9 @@ impl Served {
         VerifierServiceClient::new(connect_lazy(self.address))
     }
 
-    /// See [`metric`].
+    /// See [`metrics::value`].
     pub(crate) fn metric(&self, name: &str, label: &str) -> f64 {
-        metric(&self.metrics, name, label)
+        metrics::value(&self.metrics, name, label)
     }
 
     /// Waits until the first draft of a verifier is in this state.
@@ -161,19 +172,11 @@ impl Served {
     }
 }
 
-/// The value of a metric, of all series whose labels contain `label` together.
-pub(crate) fn metric(metrics: &Metrics, name: &str, label: &str) -> f64 {
-    let text = metrics.text().unwrap();
-    let series = text.lines().filter_map(|line| line.strip_prefix(name)).filter(|rest| rest.starts_with(['{', ' ']));
-    let values = series.filter(|series| series.contains(label)).filter_map(|series| series.rsplit(' ').next());
-    values.filter_map(|value| value.parse::<f64>().ok()).sum()
-}
-
 /// Waits until a draft-service holds nothing for anybody.
 pub(crate) async fn await_idle_draft(metrics: &Metrics) {
     until("the draft holds nothing", async || {
         let held = ["specfleet_draft_sessions_open", "specfleet_draft_memory_tokens"];
-        held.iter().all(|gauge| metric(metrics, gauge, "") == 0.0)
+        held.iter().all(|gauge| metrics::value(metrics, gauge, "") == 0.0)
     })
     .await;
 }

@@ -13,15 +13,20 @@ use std::{
 use futures::future::join_all;
 use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use serde_json::json;
 use specfleet_client::v1::{DraftState, GenerateRequest, GenerateResponse};
 use specfleet_service::telemetry::span_layer;
-use specfleet_tests::scripted_pair::{request, settings};
+use specfleet_tests::{
+    http::Stream,
+    scripted_pair::{request, settings},
+};
 use tonic::{Request, Streaming};
 use tracing_subscriber::{Layer, filter::dynamic_filter_fn, layer::SubscriberExt};
 
 use crate::support::{Served, certain, serve_draft, serve_verifier, until, winding};
 
 const GENERATE: &str = "specfleet.v1.VerifierService/Generate";
+const COMPLETIONS_CALL: &str = "POST /v1/completions";
 const DRAFT: &str = "specfleet.v1.DraftService/Draft";
 
 /// Tests that look at spans now: while there is none, the many spans of the others are not kept.
@@ -101,9 +106,13 @@ impl Trace {
 
     /// One root, and everybody under whom he works for.
     fn assert_tree(&self) {
-        assert_eq!(self.roots().iter().map(|root| &*root.name).collect::<Vec<_>>(), [GENERATE]);
+        self.assert_tree_under(GENERATE);
+    }
+
+    fn assert_tree_under(&self, root: &str) {
+        assert_eq!(self.roots().iter().map(|root| &*root.name).collect::<Vec<_>>(), [root]);
         let parents = [
-            ("generate", GENERATE),
+            ("generate", root),
             ("round", "generate"),
             ("draft_session", "generate"),
             (DRAFT, "draft_session"),
@@ -149,6 +158,60 @@ impl Pair {
         let mut stream = self.stream(id, 30, traceparent).await;
         while stream.message().await.unwrap().is_some() {}
     }
+}
+
+/// The same for calls over HTTP, whole, streamed and left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_over_http_is_one_trace_through_both_services() {
+    let recorder = Recorder::start();
+    let pair = Pair::start().await;
+    let body = |stream: bool| json!({"prompt": [[1, 2]], "max_tokens": 30, "stream": stream, "ignore_eos": true});
+    let trace_of = async |id: &str| {
+        let trace = recorder.trace_of(id).await;
+        trace.assert_tree_under(COMPLETIONS_CALL);
+        assert_eq!(attribute(trace.roots()[0], "request_id"), id);
+        trace
+    };
+    for (id, traceparent, trace_id, stream) in [
+        (
+            "http-continued",
+            Some("00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+            Some("5bf92f3577b34da6a3ce929d0e0e4736"),
+            false,
+        ),
+        (
+            "http-streamed",
+            Some("00-6bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+            Some("6bf92f3577b34da6a3ce929d0e0e4736"),
+            true,
+        ),
+        ("http-absent", None, None, false),
+        ("http-invalid", Some("00-0000-nonsense-01"), None, true),
+    ] {
+        let headers: Vec<_> =
+            traceparent.map(|parent| ("traceparent", parent)).into_iter().chain([("x-request-id", id)]).collect();
+        let answer = Stream::open(pair.verifier.http(), "/v1/completions", &headers, &body(stream)).rest();
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+        let trace = trace_of(id).await;
+        let root = trace.roots()[0];
+        assert_eq!(attribute(root, "http.response.status_code"), "200");
+        match trace_id {
+            Some(trace_id) => {
+                assert_eq!(trace.id.to_string(), trace_id);
+                assert_eq!(root.parent_span_id.to_string(), "00f067aa0ba902b7");
+            }
+            None => assert_eq!(root.parent_span_id, SpanId::INVALID),
+        }
+    }
+    let long = json!({"prompt": [[1, 2]], "max_tokens": 4000, "stream": true, "ignore_eos": true});
+    let headers = [("x-request-id", "http-left")];
+    let mut connection = Stream::open(pair.verifier.http(), "/v1/completions", &headers, &long);
+    for _ in 0..4 {
+        connection.event().unwrap();
+    }
+    drop(connection);
+    trace_of("http-left").await;
+    pair.verifier.await_idle().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use specfleet_client::{
     Error, Event,
-    v1::{AcceptanceRule, GenerateRequest, SpeculationOptions},
+    v1::{AcceptanceRule, GenerateRequest, OutputGrammar, SpeculationOptions, output_grammar},
 };
 use specfleet_speculation::TokenId;
 use specfleet_tests::{
@@ -65,6 +65,41 @@ async fn half_a_reply_ends_with_an_error_and_can_be_continued_without_a_repeat_o
     let prompt = [&PROMPT[..], &seen].concat();
     let rest = survivor.generate(wire(&prompt, N_TOKENS - seen.len(), AcceptanceRule::DraftInvariant)).await;
     assert_eq!([seen, rest.token_ids()].concat(), whole, "random numbers belong to positions");
+}
+
+/// A form cannot be continued elsewhere: its grammar would begin anew. So half of one is an error, and never an answer or a
+/// beginning that comes twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_of_a_form_ends_with_an_error() {
+    let slow = model(LIVELY).with_delay(Duration::from_millis(10));
+    let dying = serve_verifier(slow, &[], settings().verifier, Duration::ZERO).await;
+    let network = Proxy::start(dying.address).await;
+    let client = specfleet_client::Client::from_channel(connect_lazy(network.address), "dying");
+    let form = output_grammar::Form::Regex("(a[bc]){20}d".to_owned());
+    let grammar = Some(OutputGrammar { form: Some(form) });
+    let request = GenerateRequest { grammar, ..wire(&PROMPT, 100, AcceptanceRule::DraftInvariant) };
+    let mut events = client.generate(request).await.unwrap();
+    let (mut n_seen, mut text, mut has_failed) = (0, String::new(), false);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Committed(round)) => {
+                n_seen += round.tokens.len();
+                round.tokens.iter().for_each(|token| text.push_str(&token.text));
+            }
+            Ok(Event::Started(_)) => {}
+            Ok(Event::Finished(finished)) => panic!("half a form is none: {finished:?}"),
+            Err(error) => {
+                assert!(matches!(error, Error::ConnectionLost { .. }), "{error:?}");
+                has_failed = true;
+            }
+        }
+        if n_seen >= 5 {
+            network.cut();
+        }
+    }
+    assert!(has_failed && text.starts_with('a') && text.len() < 41, "{text}");
+    let is_pair = |pair: &[u8]| pair[0] == b'a' && pair.get(1).is_none_or(|second| [b'b', b'c'].contains(second));
+    assert!(text.as_bytes().chunks(2).all(is_pair), "{text}");
 }
 
 /// Without the draft-invariant rule the seed fixes the text only together with the draft: a continuation has the right

@@ -17,6 +17,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::{http, memory::resident_bytes};
+
 /// How long a service may take to load its model and answer.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
@@ -53,24 +55,26 @@ pub struct Service {
     pub address: SocketAddr,
     /// The address that it serves HTTP at if it is a verifier.
     pub http: SocketAddr,
+    /// The address of its page for scrapers.
+    pub metrics: SocketAddr,
 }
 
 impl Service {
     /// Starts `name` with `arguments` on free ports, or on `address`.
     pub fn start(name: &str, address: Option<SocketAddr>, arguments: &[&str], logs: &Path) -> Self {
         let address = address.unwrap_or_else(free_address);
-        let http = free_address();
+        let (http, metrics) = (free_address(), free_address());
         let log = logs.join(format!("{name}-{}.log", address.port()));
         let file = File::create(&log).expect("the log can be created");
         let child = program(name)
-            .args(["--listen", &address.to_string(), "--metrics-listen", &free_address().to_string()])
+            .args(["--listen", &address.to_string(), "--metrics-listen", &metrics.to_string()])
             .args(arguments)
             .env("SPECFLEET_HTTP_LISTEN", http.to_string())
             .stdout(Stdio::null())
             .stderr(file)
             .spawn()
             .expect("the service can be started");
-        Self { child, log, address, http }
+        Self { child, log, address, http, metrics }
     }
 
     /// Ends the process without a chance to say anything.
@@ -84,6 +88,19 @@ impl Service {
         let (ended, ..) = finish(Command::new("kill").args(["-TERM", &self.child.id().to_string()]));
         assert!(ended, "SIGTERM can be sent");
         self.child.wait().expect("the service ends").code()
+    }
+
+    /// The value of a metric, of all series whose labels contain `label` together.
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        let text = http::get(self.metrics, "/metrics");
+        let series = text.lines().filter_map(|line| line.strip_prefix(name));
+        let series = series.filter(|series| series.starts_with(['{', ' ']) && series.contains(label));
+        series.filter_map(|series| series.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// What it holds in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        resident_bytes(&self.child.id().to_string())
     }
 
     /// What it has logged.
@@ -124,22 +141,28 @@ pub struct Pair {
 impl Pair {
     /// Starts both and waits until the verifier can use the draft.
     pub fn start() -> Self {
-        Self::start_with(|_| None)
+        Self::start_with(&[], |_| None)
+    }
+
+    /// The same with more arguments for the verifier.
+    pub fn start_verifying(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, |_| None)
     }
 
     /// The same with a second draft: the first one's weights, rounded otherwise, which makes another version.
     pub fn start_with_two_versions() -> Self {
         let other = if draft_dtype() == "bf16" { "f32" } else { "bf16" };
-        Self::start_with(|logs| Some(start_draft(other, None, logs)))
+        Self::start_with(&[], |logs| Some(start_draft(other, None, logs)))
     }
 
-    fn start_with(second_draft: impl FnOnce(&Path) -> Option<Service>) -> Self {
+    fn start_with(arguments: &[&str], second_draft: impl FnOnce(&Path) -> Option<Service>) -> Self {
         // A test that failed while it had its turn says nothing about the next.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let logs = tempfile::tempdir().expect("a folder for logs");
         let draft = start_draft(&draft_dtype(), None, logs.path());
         let second_draft = second_draft(logs.path());
-        let verifier = start_verifier(None, [Some(&draft), second_draft.as_ref()].into_iter().flatten(), logs.path());
+        let drafts = [Some(&draft), second_draft.as_ref()].into_iter().flatten();
+        let verifier = start_verifier(None, drafts, arguments, logs.path());
         let mut pair = Self { verifier, draft, second_draft, logs, _turn: turn };
         pair.wait_for_drafts("ready");
         pair
@@ -155,7 +178,7 @@ impl Pair {
     pub fn restart_verifier(&mut self) {
         self.verifier.kill();
         let drafts = [Some(&self.draft), self.second_draft.as_ref()].into_iter().flatten();
-        self.verifier = start_verifier(Some(self.verifier.address), drafts, self.logs.path());
+        self.verifier = start_verifier(Some(self.verifier.address), drafts, &[], self.logs.path());
         self.wait_for_drafts("ready");
     }
 
@@ -209,11 +232,16 @@ impl Pair {
     }
 }
 
-fn start_verifier<'a>(address: Option<SocketAddr>, drafts: impl Iterator<Item = &'a Service>, logs: &Path) -> Service {
+fn start_verifier<'a>(
+    address: Option<SocketAddr>,
+    drafts: impl Iterator<Item = &'a Service>,
+    more: &[&str],
+    logs: &Path,
+) -> Service {
     let target = from_environment("SPECFLEET_TEST_TARGET");
     let drafts: Vec<String> = drafts.map(|draft| draft.address.to_string()).collect();
     let arguments = ["--model", target.to_str().expect("UTF-8"), "--draft", &drafts.join(",")];
-    Service::start("verifier-service", address, &arguments, logs)
+    Service::start("verifier-service", address, &[&arguments[..], more].concat(), logs)
 }
 
 fn draft_dtype() -> String {

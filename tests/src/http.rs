@@ -14,11 +14,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Posts JSON and reads nothing yet.
-    pub fn open(address: SocketAddr, path: &str, body: &Value) -> Self {
+    /// Posts JSON, with more headers, and reads nothing yet.
+    pub fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &Value) -> Self {
         let body = body.to_string();
-        let length = body.len();
-        let call = format!("POST {path} HTTP/1.0\r\nhost: {address}\r\ncontent-length: {length}\r\n\r\n{body}");
+        let mut call = format!("POST {path} HTTP/1.0\r\nhost: {address}\r\ncontent-length: {}\r\n", body.len());
+        for (name, value) in headers {
+            call += &format!("{name}: {value}\r\n");
+        }
+        call += "\r\n";
+        call += &body;
         let mut connection = TcpStream::connect(address).expect("something listens there");
         connection.write_all(call.as_bytes()).expect("the call can be sent");
         Self { connection: BufReader::new(connection), received: String::new() }
@@ -36,6 +40,19 @@ impl Stream {
         }
     }
 
+    /// The next event of a stream; `None` where `[DONE]` or the end of the stream has come.
+    pub fn event(&mut self) -> Option<Value> {
+        loop {
+            self.received.clear();
+            if self.connection.read_line(&mut self.received).expect("the answer is text") == 0 {
+                return None;
+            }
+            if let Some(data) = self.received.strip_prefix("data: ").map(str::trim_end) {
+                return (data != "[DONE]").then(|| serde_json::from_str(data).expect("JSON"));
+            }
+        }
+    }
+
     /// The whole answer, with its head, what was read before included.
     pub fn rest(mut self) -> String {
         self.connection.read_to_string(&mut self.received).expect("the answer is text");
@@ -45,7 +62,21 @@ impl Stream {
 
 /// Posts JSON; the status and the body, as they come over the wire.
 pub fn post(address: SocketAddr, path: &str, body: &Value) -> (u16, String) {
-    let answer = Stream::open(address, path, body).rest();
+    answer(Stream::open(address, path, &[], body))
+}
+
+/// The body at a path.
+pub fn get(address: SocketAddr, path: &str) -> String {
+    let mut connection = TcpStream::connect(address).expect("something listens there");
+    let call = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
+    connection.write_all(call.as_bytes()).expect("the call can be sent");
+    let (status, body) = answer(Stream { connection: BufReader::new(connection), received: String::new() });
+    assert_eq!(status, 200, "{body}");
+    body
+}
+
+fn answer(stream: Stream) -> (u16, String) {
+    let answer = stream.rest();
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     (status, body.to_owned())

@@ -14,7 +14,7 @@ mod draft;
 mod server;
 mod verifier;
 
-pub use self::{draft::Draft, verifier::Verifier};
+pub use self::{draft::Draft, server::GrpcService, verifier::Verifier};
 
 /// What the two services run with.
 #[derive(Clone)]
@@ -31,12 +31,15 @@ impl Default for Settings {
         let verifier = specfleet_verifier_service::Options {
             max_sequences: 64,
             max_queue: 256,
+            max_queue_wait: Duration::from_secs(60),
             step_tokens: 128,
             verify_rows: 6,
             draft_length: 5,
             max_draft_length: 8,
             draft_wait: Duration::from_millis(30),
             untrusted_drafts: Vec::new(),
+            tool_calls: specfleet_verifier_service::ToolCalls::Auto,
+            reasoning: specfleet_verifier_service::Reasoning::Auto,
         };
         Self { verifier, draft: specfleet_draft_service::Options::default() }
     }

@@ -6,6 +6,8 @@
 //! - [`in_process`] runs the pair in one process, over pipes instead of sockets.
 //! - [`known_text`] makes drafts that know what is going to be committed.
 //! - [`lying_draft`] is a draft that draws from one distribution and reports another.
+//! - [`memory`] reads how much a process holds.
+//! - [`metrics`] reads what a service has counted.
 //! - [`outcome`] runs a request to its end.
 //! - [`plain`] decodes greedily without any service.
 //! - [`proxy`] is a network that breaks on command.
@@ -13,6 +15,7 @@
 //! - [`recording`] notes the bits of every row of logits.
 //! - [`report`] prints what was measured.
 //! - [`scripted_pair`] is the pair in one process with models that are tables.
+//! - [`traffic`] is many clients at a time, of which a part leaves.
 //!
 //! A fixture panics when it cannot do its part: a test that cannot be set up has failed.
 #![allow(clippy::unwrap_used)]
@@ -24,6 +27,8 @@ pub mod http;
 pub mod in_process;
 pub mod known_text;
 pub mod lying_draft;
+pub mod memory;
+pub mod metrics;
 pub mod outcome;
 pub mod plain;
 pub mod proxy;
@@ -31,3 +36,4 @@ pub mod real_models;
 pub mod recording;
 pub mod report;
 pub mod scripted_pair;
+pub mod traffic;

@@ -77,7 +77,7 @@ pub fn prompts(target: &Loaded, n: usize) -> Vec<Vec<TokenId>> {
 /// A chat of one message, rendered and tokenised.
 pub fn chat(target: &Loaded, message: &str) -> Vec<TokenId> {
     let template = target.chat_template.as_ref().expect("the target has a chat template");
-    let message = ChatMessage { role: "user".to_owned(), content: message.to_owned() };
+    let message = ChatMessage::new("user", message);
     let text = template.render(&[message], true).expect("the chat can be rendered");
     target.tokenizer.encode(&text, false).expect("the text can be tokenised")
 }

@@ -6,6 +6,7 @@ use specfleet_service::Metrics;
 use tonic::transport::Channel;
 
 use super::server::Server;
+use crate::metrics;
 
 /// A draft-service. Dropping it cuts its streams, and nothing answers where it was.
 pub struct Draft {
@@ -34,6 +35,11 @@ impl Draft {
         let service = start(&metrics).expect("the draft service starts");
         let server = Server::start(service.grpc(), &metrics);
         Self { version_id: service.identity().version_id.clone(), metrics, server }
+    }
+
+    /// See [`metrics::value`].
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        metrics::value(&self.metrics, name, label)
     }
 
     /// The way to it.

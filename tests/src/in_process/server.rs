@@ -1,8 +1,39 @@
 //! A gRPC server without a port.
 
+use std::convert::Infallible;
+
 use specfleet_protocol::channel;
 use specfleet_service::{GrpcServer, Metrics, Readiness, Shutdown};
-use tonic::transport::Channel;
+use tonic::{
+    body::Body,
+    codegen::{
+        Service,
+        http::{Request, Response},
+    },
+    server::NamedService,
+    transport::Channel,
+};
+
+/// What a gRPC server serves.
+pub trait GrpcService:
+    Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+    + NamedService
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<S> GrpcService for S where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+        + NamedService
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
 
 /// Serves until it is dropped.
 pub(super) struct Server {
@@ -12,19 +43,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start<S>(service: S, metrics: &Metrics) -> Self
-    where
-        S: tonic::codegen::Service<
-                tonic::codegen::http::Request<tonic::body::Body>,
-                Response = tonic::codegen::http::Response<tonic::body::Body>,
-                Error = std::convert::Infallible,
-            > + tonic::server::NamedService
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-        S::Future: Send,
-    {
+    pub(super) fn start(service: impl GrpcService, metrics: &Metrics) -> Self {
         let (channel, incoming) = channel::in_memory();
         let readiness = Readiness::new();
         readiness.set_ready();

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::server::Server;
+use crate::metrics;
 
 /// How long a state that must come may take: long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,14 +58,9 @@ impl Verifier {
         .await;
     }
 
-    /// The value of a metric; those of all its series whose labels contain `label` added up.
+    /// See [`metrics::value`].
     pub fn metric(&self, name: &str, label: &str) -> f64 {
-        let text = self.metrics.text().expect("the metrics can be written");
-        (text.lines())
-            .filter_map(|line| line.strip_prefix(name))
-            .filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(label))
-            .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum()
+        metrics::value(&self.metrics, name, label)
     }
 
     /// Waits until something holds that must come to hold; `what` says it in the message if it never does.
