@@ -4,12 +4,28 @@ Prints a line for each thing that works; the first that does not is an exception
 """
 
 import asyncio
+import json
 import sys
+from typing import Literal
 
 import openai
+import pydantic
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 GREEDY = {"temperature": 0, "max_tokens": 40}
+
+
+class Weather(pydantic.BaseModel):
+    """Tells what the weather will be."""
+
+    city: Literal["London", "Paris", "Rome"]
+    days: int = pydantic.Field(ge=1, le=14)
+
+
+class Capital(pydantic.BaseModel):
+    country: str = pydantic.Field(max_length=30)
+    city: str = pydantic.Field(max_length=30)
+    is_large: bool
 
 
 def main(base_url):
@@ -67,6 +83,9 @@ def main(base_url):
     refused(openai.NotFoundError, lambda: client.chat.completions.create(model="other", messages=QUESTION))
     print("refusals: as exceptions of their own kind")
 
+    tools(client, model)
+    structured_output(client, model)
+
     with client.chat.completions.create(model=model, messages=QUESTION, stream=True, max_tokens=1000) as stream:
         next(iter(stream))
     print("left a stream after its first chunk")
@@ -81,6 +100,61 @@ async def several_at_a_time(base_url, model, text):
 
     texts = await asyncio.gather(*[one() for _ in range(4)])
     assert texts == [text] * 4, texts
+
+
+def tools(client, model):
+    # One call at a time: a small model that must call does not know when to stop.
+    offer = {"model": model, "tools": [openai.pydantic_function_tool(Weather)], "parallel_tool_calls": False}
+    offer |= {"temperature": 0, "max_tokens": 100}
+    messages = [{"role": "user", "content": "What will the weather be in Paris for the next three days?"}]
+
+    whole = client.chat.completions.parse(messages=messages, tool_choice="required", **offer).choices[0]
+    call = whole.message.tool_calls[0]
+    assert whole.finish_reason == "tool_calls" and whole.message.content is None, whole
+    assert call.type == "function" and call.function.name == "Weather"
+    assert isinstance(call.function.parsed_arguments, Weather), call
+    print("tools:", call.function.parsed_arguments)
+
+    with client.chat.completions.stream(messages=messages, tool_choice="required", **offer) as stream:
+        deltas = [event.arguments_delta for event in stream if event.type == "tool_calls.function.arguments.delta"]
+        streamed = stream.get_final_completion().choices[0].message.tool_calls[0]
+    assert streamed.function.arguments == call.function.arguments == "".join(deltas) and len(deltas) > 1, deltas
+    print("tools, streamed:", len(deltas), "pieces of arguments")
+
+    named = {"type": "function", "function": {"name": "Weather"}}
+    again = client.chat.completions.create(messages=messages, tool_choice=named, **offer)
+    asked = again.choices[0].message
+    assert [call.function.name for call in asked.tool_calls] == ["Weather"]
+    messages += [
+        asked.model_dump(exclude_none=True),
+        {"role": "tool", "tool_call_id": asked.tool_calls[0].id, "content": json.dumps({"weather": "sunny"})},
+    ]
+    answer = client.chat.completions.create(messages=messages, tool_choice="none", **offer).choices[0]
+    assert answer.message.content and not answer.message.tool_calls, answer
+    print("tools, with a result:", repr(answer.message.content))
+
+    bad = {**offer, "tools": [{"type": "function", "function": {"name": "two words"}}]}
+    refused(openai.BadRequestError, lambda: client.chat.completions.create(messages=messages, **bad))
+
+
+def structured_output(client, model):
+    settings = {"model": model, "messages": QUESTION, "temperature": 0, "max_tokens": 200}
+
+    parsed = client.chat.completions.parse(response_format=Capital, **settings).choices[0]
+    assert isinstance(parsed.message.parsed, Capital) and parsed.finish_reason == "stop", parsed
+    print("structured output:", parsed.message.parsed)
+
+    with client.chat.completions.stream(response_format=Capital, **settings) as stream:
+        final = stream.get_final_completion().choices[0].message
+    assert final.parsed == parsed.message.parsed
+    print("structured output, streamed: the same")
+
+    settings = {**settings, "messages": [{"role": "user", "content": "Describe Paris as a small JSON object."}]}
+    anything = client.chat.completions.create(response_format={"type": "json_object"}, **settings).choices[0]
+    if anything.finish_reason == "stop":
+        assert isinstance(json.loads(anything.message.content), dict)
+    assert anything.message.content.startswith("{"), anything
+    print("any JSON object:", repr(anything.message.content), anything.finish_reason)
 
 
 def refused(kind, call):

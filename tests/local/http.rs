@@ -1,10 +1,8 @@
-//! The HTTP API of the real pair: as bytes on the wire, and through the client that most people use.
-
-use std::process::Command;
+//! The HTTP API of the real pair, as bytes on the wire.
 
 use serde_json::{Value, json};
 use specfleet_tests::{
-    binaries::{Pair, finish, from_environment, text},
+    binaries::{Pair, text},
     http::{Stream, events, post, post_json},
 };
 
@@ -57,21 +55,9 @@ fn scores_of_tokens_do_not_depend_on_drafts() {
 fn a_stream_outlives_the_order_to_leave() {
     let Pair { verifier, .. } = Pair::start();
     let body = question(&json!({"stream": true, "max_tokens": 300, "ignore_eos": true}));
-    let mut stream = Stream::open(verifier.http, CHAT, &body);
+    let mut stream = Stream::open(verifier.http, CHAT, &[], &body);
     stream.wait_for("data: ");
     assert_eq!(verifier.terminate(), Some(0));
     let chunks = events(&stream.rest());
     assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "length");
-}
-
-#[test]
-fn the_openai_package_works() {
-    let pair = Pair::start();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/openai_client.py");
-    let base_url = format!("http://{}/v1", pair.verifier.http);
-    let packages = from_environment("SPECFLEET_TEST_CLIENTS");
-    let (succeeded, output, error) =
-        finish(Command::new("python3").arg(script).arg(base_url).env("PYTHONPATH", packages));
-    assert!(succeeded, "{output}{error}\n{}", pair.verifier.log());
-    assert!(output.contains("left a stream"), "{output}");
 }

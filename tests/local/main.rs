@@ -4,7 +4,9 @@
 mod audit;
 mod bad_requests;
 mod bad_starts;
+mod clients;
 mod failures;
 mod http;
 mod seeds;
+mod soak;
 mod text;
