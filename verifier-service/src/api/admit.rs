@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use specfleet_protocol::v1::GenerateRequest;
+use tokio::time::timeout_at;
 use tracing::{Span, field::Empty, info_span};
 
 use crate::{
@@ -40,7 +41,7 @@ impl Shared {
         // busy for ever.
         let shared = self.clone();
         let check = move || shared.rules.check(wire, now, deadline).map(|request| (request, place));
-        let (request, place) = self.texts.read(check).await??;
+        let (request, place) = in_time(deadline, self.texts.read(check)).await??;
         self.check_pin(&request.drafting)?;
         Ok(Checked { request, place })
     }
@@ -66,5 +67,27 @@ impl Shared {
         let request_id = request.id.clone();
         let generation = self.engine.generate(request, place, span.clone())?;
         Ok(Running { generation, request_id, _span: span })
+    }
+}
+
+/// What comes of `work`, which may have to wait for its turn, unless the deadline comes first.
+async fn in_time<T>(deadline: Option<Deadline>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let Some(Deadline { at, allowed }) = deadline else { return work.await };
+    timeout_at(at.into(), work).await.unwrap_or(Err(Error::Deadline(allowed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, time::Duration};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_his_turn_waits_no_longer_than_he_said() {
+        let allowed = Duration::from_millis(50);
+        let deadline = Some(Deadline { at: Instant::now() + allowed, allowed });
+        let never = in_time(deadline, pending::<Result<(), Error>>()).await;
+        assert!(matches!(never, Err(Error::Deadline(told)) if told == allowed), "{never:?}");
+        assert!(in_time(deadline, async { Ok(()) }).await.is_ok(), "what is there is there, however late");
     }
 }

@@ -104,7 +104,11 @@ pub(super) async fn collect<S: Spelling>(
     let (mut readers, mut usage) = (form.readers(), Usage::default());
     while let Some(event) = events.next().await {
         let event = event.map_err(|error| {
-            readers.iter_mut().zip(&mut contents).for_each(|(reader, content)| reader.finish(content));
+            let all = readers.iter_mut().zip(&mut contents).zip(&choices);
+            for ((reader, content), _) in all.filter(|(_, ended)| ended.is_none()) {
+                reader.finish(content);
+                usage.thought(reader.n_thought());
+            }
             let partial = Partial { head, spelling, choices: &mut choices, contents: &mut contents, usage: &usage };
             Failure::from(error).with_partial(partial.verified())
         });

@@ -28,7 +28,7 @@ pub(super) fn grammar(
 ) -> Option<OutputGrammar> {
     let form = match (tools, schema) {
         (None, None) => return None,
-        (None, Some(schema)) if dialect.thoughts.is_none() => Form::JsonSchema(schema.to_string()),
+        (None, Some(schema)) if dialect.thoughts.is_none() => Form::JsonSchema(with_spaces(schema).to_string()),
         _ => Form::Lark(Lark { dialect, rules: String::new() }.write(tools, schema)),
     };
     Some(OutputGrammar { form: Some(form) })
@@ -72,7 +72,7 @@ impl Lark<'_> {
         let Some(thoughts) = &self.dialect.thoughts else { return self.rule("start", first) };
         let (open, close, are_open) = (thoughts.open.clone(), thoughts.close.clone(), thoughts.are_open);
         self.rule("answer", answer);
-        self.rule("THOUGHT", TEXT);
+        self.rule("THOUGHT", &text_around(&close));
         match close.special {
             Some(_) => self.rule("thought", &format!("THOUGHT {}", terminal(&close))),
             None => self.rule(&format!("thought[suffix={}]", terminal(&close)), "THOUGHT"),
@@ -104,9 +104,7 @@ impl Lark<'_> {
         let first = if may_think { "FIRST" } else { "TEXT" };
         match form {
             CallForm::Hermes { open, close } => {
-                // Letter by letter, a tag that is a token of its own means nothing to the model, and must not to readers.
-                let unspelled = if open.special.is_some() { but_not(r"(?s:.*)", open) } else { String::new() };
-                self.rule("TEXT", &format!("{TEXT}{unspelled}"));
+                self.rule("TEXT", &text_around(open));
                 self.text_and_call("", "TEXT", open, close);
                 if may_think {
                     self.text_and_call("first_", "FIRST", open, close);
@@ -170,6 +168,13 @@ fn literal(text: &str) -> String {
     Value::from(text).to_string()
 }
 
+/// Any text that a tag ends. Letter by letter, a tag that is a token of its own means nothing to the model, and must not
+/// to readers.
+fn text_around(tag: &Tag) -> String {
+    let unspelled = if tag.special.is_some() { but_not(r"(?s:.*)", tag) } else { String::new() };
+    format!("{TEXT}{unspelled}")
+}
+
 /// After a terminal: none that has the tag behind `before`.
 fn but_not(before: &str, tag: &Tag) -> String {
     format!(r" & ~/{before}{}(?s:.*)/", escaped(tag.text))
@@ -180,10 +185,11 @@ fn escaped(tag: &str) -> String {
     tag.replace('/', r"\/").replace('|', r"\|")
 }
 
-/// With white space as in a schema that stands alone, unless it says otherwise.
+/// With white space as in a schema that stands alone. What a client says of it does not count: of letters for white space
+/// comes no JSON.
 fn with_spaces(schema: &Value) -> Value {
     match schema {
-        Value::Object(schema) if !schema.contains_key(OPTIONS) => {
+        Value::Object(schema) => {
             Value::Object(with_options(schema.clone(), json!({"whitespace_pattern": WHITE_SPACE})))
         }
         other => other.clone(),

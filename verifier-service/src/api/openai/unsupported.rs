@@ -1,11 +1,12 @@
 //! Fields that other servers honour and this one cannot. To ignore them would be to give another answer than the one
-//! asked for, so they are refused, unless they have the value that changes nothing.
+//! asked for, so they are refused, unless they have the value that changes nothing. Nor can fields be honoured that go by
+//! another name here: somebody would take them for honoured.
 
 use serde_json::{Value, json};
 
 use super::{body::Fields, failure::Failure};
 
-/// Name, values that change nothing besides `null`, and what to do instead.
+/// Name, which may lead into an object, values that change nothing besides `null`, and what to do instead.
 type Field = (&'static str, fn() -> Vec<Value>, &'static str);
 
 const CONSTRAIN: &str = "use response_format of /v1/chat/completions, or grammars over gRPC";
@@ -19,20 +20,30 @@ const COMMON: &[Field] = &[
     ("guided_grammar", none, CONSTRAIN),
     ("grammar", || vec![json!("")], CONSTRAIN),
     ("json_schema", none, CONSTRAIN),
+    ("regex", none, CONSTRAIN),
+    ("ebnf", none, CONSTRAIN),
     ("use_beam_search", off, "tokens are drawn, not searched for"),
-    ("length_penalty", || vec![json!(1), json!(1.0)], "it belongs to beam search, which there is none of"),
-    ("typical_p", || vec![json!(1), json!(1.0)], "use top_p or min_p"),
-    ("mirostat", || vec![json!(0)], "use top_p or min_p"),
+    ("length_penalty", one, "it belongs to beam search, which there is none of"),
+    ("typical_p", one, "use top_p or min_p"),
+    ("mirostat", zero, "use top_p or min_p"),
+    ("xtc_probability", zero, "use top_p or min_p"),
+    ("dynatemp_range", zero, "use temperature"),
+    ("samplers", none, "the filters run in an order of their own"),
+    ("dry_multiplier", zero, "use repetition_penalty or frequency_penalty"),
+    ("repeat_penalty", one, "use repetition_penalty"),
+    ("n_predict", none, "use max_tokens"),
     ("bad_words", || vec![json!([])], "use logit_bias"),
     ("allowed_token_ids", none, "use logit_bias"),
     ("logits_processors", || vec![json!([])], "use logit_bias"),
     ("skip_special_tokens", on, "special tokens have no text here; their ids come over gRPC"),
+    ("spaces_between_special_tokens", on, "special tokens have no text here; their ids come over gRPC"),
     ("include_stop_str_in_output", off, "the text ends before the stop string"),
     ("truncate_prompt_tokens", none, "cut the prompt yourself; /tokenize counts its tokens"),
     ("prompt_logprobs", none, "ask /v1/completions with echo and logprobs"),
     ("return_token_ids", off, "ids come over gRPC"),
     ("return_tokens_as_token_ids", off, "ids come over gRPC"),
-    ("priority", || vec![json!(0)], "requests run in order of arrival"),
+    ("priority", zero, "requests run in order of arrival"),
+    ("stream_options.continuous_usage_stats", off, "the account comes at the end, with include_usage"),
 ];
 
 const CHAT: &[Field] = &[
@@ -55,6 +66,9 @@ const CHAT: &[Field] = &[
 
 const COMPLETIONS: &[Field] = &[
     ("response_format", || vec![json!({"type": "text"})], "ask /v1/chat/completions"),
+    ("tools", || vec![json!([])], "ask /v1/chat/completions"),
+    ("tool_choice", || vec![json!("none")], "ask /v1/chat/completions"),
+    ("top_logprobs", none, "use logprobs"),
     ("suffix", || vec![json!("")], "text is continued, never filled in"),
     ("add_special_tokens", on, "give the prompt as token ids"),
     ("prompt_embeds", none, "give the prompt as text or token ids"),
@@ -72,6 +86,14 @@ fn on() -> Vec<Value> {
     vec![json!(true)]
 }
 
+fn zero() -> Vec<Value> {
+    vec![json!(0), json!(0.0)]
+}
+
+fn one() -> Vec<Value> {
+    vec![json!(1), json!(1.0)]
+}
+
 /// Refuses a chat request for the first field that cannot be honoured.
 pub(super) fn refuse_in_chat(fields: &Fields) -> Result<(), Failure> {
     refuse(fields, CHAT)
@@ -79,7 +101,16 @@ pub(super) fn refuse_in_chat(fields: &Fields) -> Result<(), Failure> {
 
 /// Refuses a completion request for the first field that cannot be honoured.
 pub(super) fn refuse_in_completions(fields: &Fields) -> Result<(), Failure> {
-    refuse(fields, COMPLETIONS)?;
+    refuse(fields, COMPLETIONS)
+}
+
+fn refuse(fields: &Fields, of_endpoint: &[Field]) -> Result<(), Failure> {
+    let changes_answer = |(name, neutral, _): &&Field| {
+        value(fields, name).is_some_and(|value| !value.is_null() && !neutral().contains(value))
+    };
+    if let Some((name, _, instead)) = COMMON.iter().chain(of_endpoint).find(changes_answer) {
+        return Err(failure(name, instead));
+    }
     let n = fields.get("n").filter(|n| !n.is_null()).cloned().unwrap_or(json!(1));
     match fields.get("best_of") {
         // It asks for no more than what is returned.
@@ -90,14 +121,10 @@ pub(super) fn refuse_in_completions(fields: &Fields) -> Result<(), Failure> {
     }
 }
 
-fn refuse(fields: &Fields, of_endpoint: &[Field]) -> Result<(), Failure> {
-    let changes_answer = |(name, neutral, _): &&Field| {
-        fields.get(name).is_some_and(|value| !value.is_null() && !neutral().contains(value))
-    };
-    match COMMON.iter().chain(of_endpoint).find(changes_answer) {
-        Some((name, _, instead)) => Err(failure(name, instead)),
-        None => Ok(()),
-    }
+fn value<'a>(fields: &'a Fields, path: &str) -> Option<&'a Value> {
+    let mut names = path.split('.');
+    let first = fields.get(names.next()?)?;
+    names.try_fold(first, |value, name| value.get(name))
 }
 
 fn failure(name: &str, instead: &str) -> Failure {

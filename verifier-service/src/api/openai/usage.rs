@@ -44,9 +44,14 @@ impl Usage {
         self.completion_tokens > 0
     }
 
+    /// So many tokens of a continuation, of which no more will come, were thoughts.
+    pub(super) fn thought(&mut self, n_tokens: usize) {
+        self.completion_tokens_details.reasoning_tokens += n_tokens as u64;
+    }
+
     /// A continuation has ended, whose first `n_thought` tokens were thoughts.
     pub(super) fn finished(&mut self, finished: &v1::Finished, n_thought: usize) {
-        self.completion_tokens_details.reasoning_tokens += n_thought as u64;
+        self.thought(n_thought);
         if let Some(report) = &finished.speculation {
             self.speculation.add(report);
         }

@@ -1,5 +1,7 @@
 //! Thoughts before an answer are told apart from it, however a round cuts them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use specfleet_verifier_service::{Options, Reasoning};
 
@@ -48,6 +50,19 @@ async fn thoughts_that_never_end_are_all_there_is() {
     let message = json!({"role": "assistant", "content": "", "refusal": null, "reasoning_content": "Two and "});
     assert_eq!((&choice["message"], &choice["finish_reason"]), (&message, &json!("length")));
     assert_eq!(ok(http, CHAT, &body).await["usage"]["completion_tokens_details"]["reasoning_tokens"], 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thoughts_that_a_deadline_cuts_are_counted_too() {
+    let thinking = THOUGHTS.writing(&format!("<think>{}", "a".repeat(1000)));
+    let verifier = THOUGHTS.verifier_of(THOUGHTS.sure(thinking).with_delay(Duration::from_millis(20)), options());
+    let http = verifier.serve_http().await;
+    let body = ask(&json!({"max_tokens": 1000})).to_string();
+    let answer = http.send("POST", CHAT, &[("request-timeout-ms", "800")], &body).await.json().await;
+    assert_eq!(answer["error"]["code"], "deadline_exceeded");
+    let usage = &answer["partial"]["usage"];
+    assert!(usage["completion_tokens"].as_u64().unwrap() > 1, "{answer}");
+    assert_eq!(usage["completion_tokens_details"]["reasoning_tokens"], usage["completion_tokens"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,14 +66,34 @@ async fn what_cannot_be_honoured_is_refused_and_never_dropped() {
         json!({"continue_final_message": true}),
         json!({"chat_template": "{{ x }}"}),
     ];
-    let in_completions = [json!({"suffix": "x"}), json!({"best_of": 3}), json!({"guided_regex": "a*"})];
-    let cases = in_chat.iter().map(|field| (CHAT, chat("abc", 5), field));
-    for (path, body, field) in
-        cases.chain(in_completions.iter().map(|field| (COMPLETIONS, completion("abc", 5), field)))
-    {
-        let (status, error) = refusal(http.post(path, &with(body, field)).await).await;
-        let name = field.as_object().unwrap().keys().next().unwrap();
-        assert_eq!((status, &error["code"], &error["param"]), (400, &json!("unsupported_parameter"), &json!(name)));
+    let in_completions = [
+        json!({"suffix": "x"}),
+        json!({"top_logprobs": 2}),
+        json!({"tools": [{"type": "function", "function": {"name": "f"}}]}),
+        json!({"tool_choice": "required"}),
+    ];
+    let in_both = [
+        json!({"best_of": 3}),
+        json!({"guided_regex": "a*"}),
+        json!({"regex": "a*"}),
+        json!({"ebnf": "root ::= \"a\""}),
+        json!({"repeat_penalty": 1.1}),
+        json!({"n_predict": 9}),
+        json!({"dry_multiplier": 0.8}),
+        json!({"xtc_probability": 0.5}),
+        json!({"dynatemp_range": 0.5}),
+        json!({"samplers": ["top_k"]}),
+        json!({"spaces_between_special_tokens": false}),
+        json!({"stream_options.continuous_usage_stats": true}),
+    ];
+    let in_chat = in_chat.iter().chain(&in_both).map(|field| (CHAT, chat("abc", 5), field));
+    let in_completions = in_completions.iter().chain(&in_both).map(|field| (COMPLETIONS, completion("abc", 5), field));
+    for (path, body, field) in in_chat.chain(in_completions) {
+        let (name, value) = field.as_object().unwrap().iter().next().unwrap();
+        let sent = name.split_once('.').map(|(outer, inner)| json!({outer: {inner: value}}));
+        let (status, error) = refusal(http.post(path, &with(body, sent.as_ref().unwrap_or(field))).await).await;
+        let expected = (400, &json!("unsupported_parameter"), &json!(name));
+        assert_eq!((status, &error["code"], &error["param"]), expected, "{path} {field}");
     }
 }
 
@@ -86,12 +106,18 @@ async fn what_changes_nothing_and_what_nobody_knows_is_let_through() {
         "response_format": {"type": "text"}, "tools": [], "tool_choice": "none", "functions": null,
         "parallel_tool_calls": true, "store": false, "suffix": null, "best_of": 1, "n": 1, "top_k": -1, "seed": null,
         "stop_token_ids": null, "speculation": null, "stream_options": null, "max_completion_tokens": null,
-        "logit_bias": null, "stream": null, "echo": false,
+        "logit_bias": null, "stream": null, "echo": false, "repeat_penalty": 1.0, "dry_multiplier": 0,
+        "xtc_probability": 0.0, "dynatemp_range": 0.0, "samplers": null, "spaces_between_special_tokens": true,
     });
     for (path, body) in [(CHAT, chat("abc", 5)), (COMPLETIONS, completion("abc", 5))] {
         let plain = ok(http, path, &body).await;
-        for more in [&harmless, &json!({"n": null, "best_of": 1}), &json!({"n": null, "best_of": null})] {
-            assert_eq!(ok(http, path, &with(body.clone(), more)).await["choices"], plain["choices"]);
+        for more in [
+            &harmless,
+            &json!({"n": null, "best_of": 1}),
+            &json!({"n": null, "best_of": null}),
+            &json!({"stream_options": {"include_usage": true, "continuous_usage_stats": false}}),
+        ] {
+            assert_eq!(ok(http, path, &with(body.clone(), more)).await["choices"], plain["choices"], "{more}");
         }
     }
 }

@@ -199,12 +199,36 @@ fn thoughts_may_be_open_when_the_answer_begins() {
 
 #[test]
 fn a_tag_that_is_a_token_cannot_be_spelled_by_letters() {
-    let dialect = Dialect { calls: Some(hermes(true)), thoughts: None };
-    let grammar = grammar(&dialect, Some((&tools(false, true), &hermes(true))), None).unwrap();
+    let of = |thoughts| {
+        let dialect = Dialect { calls: Some(hermes(true)), thoughts };
+        grammar(&dialect, Some((&tools(false, true), &hermes(true))), None).unwrap()
+    };
     let grammars = grammars();
-    assert_eq!(fits(&grammars, &grammar, &tokens("Hi <tool_calls", false)), Whole);
-    assert_eq!(fits(&grammars, &grammar, &tokens("Hi <tool_call>", false)), Not);
-    assert_eq!(fits(&grammars, &grammar, &tokens("Hi <tool_call>", true)), SoFar);
+    let plain = of(None);
+    assert_eq!(fits(&grammars, &plain, &tokens("Hi <tool_calls", false)), Whole);
+    assert_eq!(fits(&grammars, &plain, &tokens("Hi <tool_call>", false)), Not);
+    assert_eq!(fits(&grammars, &plain, &tokens("Hi <tool_call>", true)), SoFar);
+    for are_open in [true, false] {
+        let thinking = of(thoughts(are_open, true));
+        let after_opening = |text: &str, is_special| {
+            let opening = if are_open { Vec::new() } else { vec![special("<think>")] };
+            fits(&grammars, &thinking, &[opening, tokens(text, is_special)].concat())
+        };
+        assert_eq!(after_opening("a </thinks", false), SoFar);
+        assert_eq!(after_opening("a </think>", false), Not, "{thinking:?}");
+        assert_eq!(after_opening("a </thin</think>b", true), Whole);
+    }
+}
+
+#[test]
+fn a_client_has_no_say_in_how_json_is_written() {
+    let mut schema = schema();
+    schema["x-guidance"] = json!({"whitespace_pattern": "[a-z]*", "lenient": true});
+    let json = "{\n  \"a\": 1}";
+    for thinking in [None, Some(false)] {
+        check(thinking, None, Some(&schema), &[(json, Whole), ("{abc\"a\": 1}", Not)]);
+        check(thinking, Some(&tools(false, true)), Some(&schema), &[(json, Whole), ("{abc\"a\": 1}", Not)]);
+    }
 }
 
 #[test]
