@@ -28,7 +28,8 @@ use stop::StopMatcher;
 use unread::{Unread, UnreadSender};
 
 /// Bytes that a client may leave unread, for each continuation of its request: ten seconds of decoding at 10 ms a round,
-/// and with twenty alternatives beside each token three. A server with 320 places holds 160 MB of it at most.
+/// and with twenty alternatives beside each token three. The running continuations of a server with 320 places hold 160 MB of it
+/// at most. What ended ones have left is there until the client reads it, or its connection ends.
 const MAX_UNREAD_BYTES: usize = 512 << 10;
 
 /// What a client sees while its request runs.

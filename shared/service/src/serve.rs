@@ -15,6 +15,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use futures::Stream;
 use http::{Request, Response};
+use socket2::SockRef;
 use specfleet_protocol::FILE_DESCRIPTOR_SET;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -47,6 +48,8 @@ pub use timeout::Deadline;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long it may take to give one. Generous: its cores may all be busy with a long prefill.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a peer may take nothing of what it is sent. What it has left unread is memory that nobody else can have.
+const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a server did not start or broke off.
 #[derive(Debug, thiserror::Error)]
@@ -78,12 +81,19 @@ fn hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// Listens at `address`. The flag and environment variable that chose it are for the error text.
+/// Listens at `address`. The flag and environment variable that chose it are for the error text. A connection whose peer takes
+/// nothing for a minute, of what it is sent, is closed by the system.
 ///
 /// # Errors
 /// [`Error::Bind`].
 pub async fn bind(address: SocketAddr, flag: &'static str, env: &'static str) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| Error::Bind { address, flag, env, source })
+    let listen = async || {
+        let listener = TcpListener::bind(address).await?;
+        // Connections inherit it.
+        SockRef::from(&listener).set_tcp_user_timeout(Some(UNTAKEN_TIMEOUT))?;
+        Ok(listener)
+    };
+    listen().await.map_err(|source| Error::Bind { address, flag, env, source })
 }
 
 /// Services on one port, with health, reflection, deadlines, drain and telemetry.

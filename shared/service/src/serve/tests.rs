@@ -19,6 +19,14 @@ async fn a_port_in_use_says_which_and_how_to_choose_another() {
 }
 
 #[tokio::test]
+async fn a_connection_does_not_wait_for_ever_for_a_peer_that_takes_nothing() {
+    let listener = bind(([127, 0, 0, 1], 0).into(), "--listen", "SPECFLEET_LISTEN").await.unwrap();
+    let _peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (connection, _) = listener.accept().await.unwrap();
+    assert_eq!(SockRef::from(&connection).tcp_user_timeout().unwrap(), Some(UNTAKEN_TIMEOUT));
+}
+
+#[tokio::test]
 async fn serves_tcp_too() {
     let listener = bind(([127, 0, 0, 1], 0).into(), "--listen", "SPECFLEET_LISTEN").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
