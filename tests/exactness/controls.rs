@@ -14,7 +14,15 @@
 //! - `rounds`: faults in the target's rows and in what a round makes of the verdicts.
 //! - `texts`: faults that keep the law and break a promise about a text.
 
-use specfleet_tests::{lying_draft::Lie, real_models::long_form, report};
+use specfleet_model::scripted::ScriptedModel;
+use specfleet_tests::{
+    lying_draft::Lie,
+    outcome::Outcome,
+    real_models::long_form,
+    report,
+    scripted_pair::{N_VOCAB, request, settings},
+};
+use specfleet_verifier_service::controls::Control;
 
 pub(crate) mod case;
 mod cases;
@@ -116,6 +124,46 @@ async fn the_places_for_faults_change_nothing_by_themselves() {
 async fn a_round_that_runs_past_an_end_token_is_harmless() {
     let draws = ending().draw(Verifying::Right, None, 500).await;
     assert_eq!(ending().draw(Verifying::Rounds(rounds::no_cut_at_the_end), None, 500).await, draws);
+}
+
+/// And what comes after the last token that was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_that_runs_past_the_length_is_harmless() {
+    let draws = min_tokens().draw(Verifying::Right, None, 500).await;
+    assert_eq!(min_tokens().draw(Verifying::Rounds(rounds::no_cut_at_the_length), None, 500).await, draws);
+}
+
+/// A rule that asks for a match has the right law and accepts the sum of p q instead of the sum of min(p, q). Five standard
+/// deviations: each is outside by chance once in two million times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_accepts_too_seldom_is_caught() {
+    const N_TESTED: u32 = 4_000;
+    // Of i / 136 and (17 - i) / 136, i from 1 to 16.
+    let (of_the_rule, of_a_match) = (72.0 / 136.0, 816.0 / (136.0 * 136.0));
+    let is_near = |share: f64, expected: f64| {
+        (share - expected).abs() < 5.0 * (expected * (1.0 - expected) / f64::from(N_TESTED)).sqrt()
+    };
+    let right = reversed().share_accepted(Verifying::Right, N_TESTED).await;
+    assert!(is_near(right, of_the_rule), "{right} accepted, expected {of_the_rule}");
+
+    let matching = Verifying::Verdicts(verdicts::match_and_keep);
+    let share = reversed().share_accepted(matching, N_TESTED).await;
+    assert!(!is_near(share, of_the_rule) && is_near(share, of_a_match), "{share} accepted");
+    let judgement = reversed().judge(&reversed().draw(matching, None, 5_000).await);
+    assert_eq!(judgement.detected_after, None, "{}", judgement.test);
+}
+
+/// A row of NaN fails its request, with no token of it. A fault that makes one up does not get past the same look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_from_a_row_without_numbers_is_caught() {
+    for (decide, fails) in [(rounds::right as rounds::Decide, true), (rounds::the_last_id_where_there_is_none, false)] {
+        let target =
+            ScriptedModel::from_fn(N_VOCAB, |prefix| vec![if prefix.len() > 3 { f32::NAN } else { 0.0 }; N_VOCAB]);
+        let control = Control::Decides(Box::new(move |round| decide(&round)));
+        let verifier = case::serve(target, vec![], settings().verifier, Some(control));
+        let outcome = Outcome::of(&verifier.client, request(&[1], 8)).await;
+        assert_eq!(outcome.is_err(), fails);
+    }
 }
 
 /// Where rounding rejects although p = q, nothing is lost as long as the residual of nothing is p.

@@ -82,6 +82,24 @@ impl Case {
         self.draw_from(&verifier.client, n_draws).await
     }
 
+    /// The share of draft tokens that pass, of so many at least that are tested.
+    pub(super) async fn share_accepted(&self, verifying: Verifying, n_tested: u32) -> f64 {
+        let draft = Draft::start(loaded(model(self.draft)), settings().draft);
+        let verifier = serve(model(self.target), vec![draft.channel()], settings().verifier, verifying.control());
+        verifier.wait_for_drafts().await;
+        let (mut tested, mut accepted) = (0, 0);
+        for (_, request) in self.plan.requests() {
+            let outcome = Outcome::of(&verifier.client, request).await.unwrap();
+            tested += outcome.n_tested();
+            accepted += outcome.speculation().accepted;
+            if tested >= n_tested {
+                break;
+            }
+        }
+        assert!(tested >= n_tested, "the plan has {tested} tokens to test, {n_tested} are wanted");
+        f64::from(accepted) / f64::from(tested)
+    }
+
     async fn draw_from(&self, client: &Client, n_draws: usize) -> Vec<Tokens> {
         let mut outcomes = stream::iter(self.plan.requests())
             .map(|(_, request)| Outcome::of(client, request))

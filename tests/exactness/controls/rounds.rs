@@ -80,6 +80,21 @@ pub(super) fn no_cut_at_the_end(undecided: &Undecided<'_>) -> Result<RoundOutcom
     })
 }
 
+/// Nobody counts how many tokens are left.
+pub(super) fn no_cut_at_the_length(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
+    round::decide(RoundInput { budget: usize::MAX, ..undecided.input }, |index, before| {
+        undecided.shape(index, undecided.transforms, before)
+    })
+}
+
+/// A row that no token can be drawn from gives the last id, as a search without a result does.
+pub(super) fn the_last_id_where_there_is_none(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
+    right(undecided).or_else(|_| {
+        let last = CommittedToken { token: N_VOCAB as TokenId - 1, origin: Origin::Plain };
+        Ok(RoundOutcome { committed: vec![last], ..RoundOutcome::default() })
+    })
+}
+
 /// Several rows at once are computed in another precision than one.
 pub(super) fn rounds_in_half_precision(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
     if n_drafted(undecided) == 0 {

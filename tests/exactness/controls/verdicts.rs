@@ -152,6 +152,12 @@ pub(super) fn test_with_zero(position: &Position<'_>) -> Verdict {
     position.accept_if(position.passes(0.0), || position.right_residual())
 }
 
+/// Whatever is drawn from p is taken, and it counts as accepted if it is x.
+pub(super) fn match_and_keep(position: &Position<'_>) -> Verdict {
+    let drawn = law::sample(position.target, position.number(Purpose::Choose));
+    position.accept_if(drawn == position.token, || Verdict::Corrected(drawn))
+}
+
 /// Exact if what is committed were the first draw.
 pub(super) fn match_then_draw_afresh(position: &Position<'_>) -> Verdict {
     position.accept_if(position.matches(), || position.afresh())

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::chat_template::ChatMessage;
 
@@ -88,6 +90,33 @@ fn truncated_weights_are_damaged() {
         std::fs::write(&path, &bytes[..len]).unwrap();
         let text = refusal(folder.path());
         assert!(text.contains("damaged") && text.contains(&format!("{len} bytes")), "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Any few bytes changed anywhere in the weights' file or the configuration: an error or another model, never a panic.
+    #[test]
+    fn damaged_files_never_panic(
+        file in prop::sample::select(vec!["model.safetensors", "config.json"]),
+        changes in prop::collection::vec((0.0..1.0_f64, any::<u8>()), 1..8),
+        is_in_front in any::<bool>(),
+    ) {
+        let folder = folder(false);
+        let path = folder.path().join(file);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Where lengths and names are.
+        let len = if is_in_front { bytes.len().min(64) } else { bytes.len() };
+        for (place, byte) in changes {
+            bytes[(place * len as f64) as usize] = byte;
+        }
+        std::fs::write(&path, bytes).unwrap();
+        if let Ok(checkpoint) = Checkpoint::open(folder.path()) {
+            for tensor in checkpoint.layout() {
+                let _ = checkpoint.tensor(&tensor.name);
+            }
+        }
     }
 }
 

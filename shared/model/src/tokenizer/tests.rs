@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde::Deserialize;
 use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper};
 
@@ -44,6 +45,23 @@ fn json_tokenizer(model: &str, pre_tokenizer: &str) -> String {
         r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
         "pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":null,"model":{model}}}"#
     )
+}
+
+proptest! {
+    /// Any few bytes changed anywhere in a `tokenizer.json`: an error or another tokenizer, never a panic.
+    #[test]
+    fn damaged_files_never_panic(changes in prop::collection::vec((0.0..1.0_f64, any::<u8>()), 1..8)) {
+        let model = r#"{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}"#;
+        let mut bytes = json_tokenizer(model, "null").into_bytes();
+        prop_assert!(Tokenizer::from_json(&bytes, &GenerationDefaults::default()).is_ok());
+        let len = bytes.len();
+        for (place, byte) in changes {
+            bytes[(place * len as f64) as usize] = byte;
+        }
+        if let Ok(tokenizer) = Tokenizer::from_json(&bytes, &GenerationDefaults::default()) {
+            let _ = tokenizer.encode("abba", true);
+        }
+    }
 }
 
 fn tiny() -> Tokenizer {
