@@ -52,6 +52,10 @@ fn seeds() -> Vec<Vec<u8>> {
             "frequency_penalty":0.5,"presence_penalty":-0.5,"logit_bias":{"3":1.5},"user":"somebody"}"#,
         r#"0{"messages":[{"role":"user","content":"abc"}],"max_completion_tokens":3,"stream":true,
             "stream_options":{"include_usage":true},"speculation":{"off":true}}"#,
+        r#"0{"messages":[{"role":"user","content":"abc"},{"role":"assistant","content":"b","tool_calls":[{"id":"c1","type":
+            "function","function":{"name":"a","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c1","content":"d"}],
+            "tools":[{"type":"function","function":{"name":"a","description":"b","parameters":{"type":"object","properties":
+            {"a":{"type":"integer"}},"required":["a"]}}}],"tool_choice":"none","parallel_tool_calls":false,"max_tokens":2}"#,
         r#"1{"prompt":["abc","ca"],"max_tokens":4,"temperature":0,"logprobs":2,"echo":true,"stop":"a"}"#,
         r#"1{"prompt":[[1,2],[3]],"max_tokens":4,"min_p":0.1,"top_k":5,"repetition_penalty":1.1,"min_tokens":1,"ignore_eos":true,
             "stop_token_ids":[4],"stream":true}"#,

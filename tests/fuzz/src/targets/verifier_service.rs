@@ -43,7 +43,9 @@ const OPTIONS: Options = Options {
 
 /// A verifier without drafts; `runtime` must outlive it.
 pub(super) fn service(runtime: &Runtime, metrics: &Metrics) -> Service {
-    let template = "{% for message in messages %}{{ message.content }}{% endfor %}a";
+    // It reads tools and calls: their usual description is of characters that this vocabulary does not have.
+    let template = "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls or [] %}\
+        {{ call.function.name }}{% endfor %}{% endfor %}{% if tools %}a{% endif %}a";
     let loaded = Loaded {
         model: Box::new(scripted::model()),
         tokenizer: scripted::tokenizer(),
@@ -130,7 +132,12 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let message =
         |role: &str| v1::ChatMessage { role: role.to_owned(), content: "abc".to_owned(), ..Default::default() };
-    let chat = v1::ChatPrompt { messages: vec![message("system"), message("user")], tools: Vec::new() };
+    let call = v1::ToolCall { id: "c1".to_owned(), name: "a".to_owned(), arguments: r#"{"a":1}"#.to_owned() };
+    let calling = v1::ChatMessage { tool_calls: vec![call], reasoning_content: "a".to_owned(), ..message("assistant") };
+    let result = v1::ChatMessage { tool_call_id: "c1".to_owned(), name: "a".to_owned(), ..message("tool") };
+    let function = r#"{"type":"function","function":{"name":"a","parameters":{"type":"object"}}}"#.to_owned();
+    let messages = vec![message("system"), message("user"), calling, result];
+    let chat = v1::ChatPrompt { messages, tools: vec![function] };
     let chat = v1::GenerateRequest { prompt: Some(Prompt::Chat(chat)), ..plain.clone() };
     [plain, full, chat].iter().map(frame).collect()
 }
