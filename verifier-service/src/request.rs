@@ -28,7 +28,7 @@ use specfleet_speculation::{TokenId, propose::Rule, random::RequestSeed, transfo
 
 mod rules;
 
-pub(crate) use rules::{Frame, MAX_CHOICES, MAX_REQUEST_ID_BYTES, Rules};
+pub(crate) use rules::{Frame, MAX_CHOICES, MAX_REQUEST_ID_BYTES, MAX_TOOLS, Rules};
 
 /// A request that can be served.
 #[derive(Debug)]

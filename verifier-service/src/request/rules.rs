@@ -24,7 +24,7 @@ mod passed_on;
 mod prompt;
 
 pub(crate) use passed_on::MAX_REQUEST_ID_BYTES;
-pub(crate) use prompt::Frame;
+pub(crate) use prompt::{Frame, MAX_TOOLS};
 
 /// The most continuations of one prompt, whatever the server has room for: what clients of chat APIs are used to.
 pub(crate) const MAX_CHOICES: usize = 128;

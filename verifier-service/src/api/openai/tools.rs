@@ -4,9 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{body::Fields, failure::Failure};
+use crate::request::MAX_TOOLS;
 
-/// As many as clients of this API are used to.
-const MAX_TOOLS: usize = 128;
 const MAX_NAME_BYTES: usize = 64;
 
 /// Functions that a request offers.

@@ -9,7 +9,7 @@ use super::Rules;
 use crate::error::{Error, Violation};
 
 /// As many as clients of chat APIs are used to.
-const MAX_TOOLS: usize = 128;
+pub(crate) const MAX_TOOLS: usize = 128;
 /// Templates take them apart key by key. What people describe in this length no model keeps apart.
 const MAX_TOOLS_BYTES: usize = 256 << 10;
 
