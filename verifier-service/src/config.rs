@@ -120,8 +120,9 @@ pub struct EngineArgs {
     pub step_tokens: usize,
 
     /// Rows of rounds in one forward pass up to which drafts are asked for; with more requests running, drafts get
-    /// shorter, down to none. 6 by default: on a CPU so many rows cost little more than one, because the pass waits for
-    /// weights from memory; beyond, draft rows cost more than they bring. On a GPU 64 or more is better.
+    /// shorter, down to none, and who comes then opens no session. 6 by default: on a CPU so many rows cost little more
+    /// than one, because the pass waits for weights from memory; beyond, draft rows cost more than they bring. On a GPU 64
+    /// or more is better.
     #[arg(long, env = "SPECFLEET_VERIFY_ROWS", value_name = "ROWS", default_value_t = 6)]
     pub verify_rows: usize,
 }

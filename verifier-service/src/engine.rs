@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - [`scheduler`] says who gets rows in a step,
-//! - [`waiting`] whether to wait for drafts first,
+//! - [`crowd`] how much may be drafted, [`waiting`] whether to wait for it first,
 //! - [`admission`] who may hold KV memory, [`endings`] how requests leave,
 //! - [`step`] runs the pass and decides, [`deciding`] by which rule, [`scoring`] says how likely tokens were,
 //! - [`sequence`] and [`speculation`] hold the state of one request and of its drafting.
@@ -35,6 +35,7 @@ use crate::{
 };
 
 mod admission;
+mod crowd;
 mod deciding;
 mod endings;
 mod handle;
@@ -46,6 +47,7 @@ mod speculation;
 mod step;
 mod waiting;
 
+use crowd::Crowd;
 use handle::{Command, Submission};
 use places::Places;
 use sequence::Sequence;
@@ -81,6 +83,7 @@ struct Engine {
     last_turn: u64,
     patience: Patience,
     pass_cost: PassCost,
+    crowd: Crowd,
 }
 
 impl Engine {

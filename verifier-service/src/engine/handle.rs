@@ -16,6 +16,7 @@ use tracing::{Span, debug, field::Empty, info_span};
 
 use super::{
     Engine,
+    crowd::Crowd,
     deciding::Decider,
     places::{Permit, Places, Reservation},
     waiting::{PassCost, Patience},
@@ -190,6 +191,7 @@ pub(crate) fn spawn(
         last_turn: 0,
         patience: Patience::default(),
         pass_cost: PassCost::default(),
+        crowd: Crowd::new(options.verify_rows),
     };
     let ended = CancellationToken::new();
     let guard = ended.clone().drop_guard();

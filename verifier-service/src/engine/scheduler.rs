@@ -55,13 +55,6 @@ impl Work {
     }
 }
 
-/// How many draft tokens each of `n_running` sequences may ask for, so that their rounds together stay within
-/// `verify_rows`. A row costs nothing only as long as the pass is bound by reading the weights; from there on a draft row
-/// costs as much as the token that it may save, and most are rejected.
-pub(super) fn draft_share(verify_rows: usize, n_running: usize) -> usize {
-    (verify_rows / n_running.max(1)).saturating_sub(1)
-}
-
 /// The share of the budget that a waiting prompt can count on.
 const PROMPT_SHARE: usize = 4;
 
@@ -178,12 +171,6 @@ mod tests {
     fn a_long_round_is_not_overtaken_for_ever() {
         let candidates = [decoding(0, 5), decoding(0, 6), decoding(3, 4)];
         assert_eq!(plan(&candidates, 4), [grant(2, 1, 3)]);
-    }
-
-    #[test]
-    fn drafts_get_shorter_with_load_and_then_stop() {
-        let shares = [1, 2, 3, 4, 5, 8, 64].map(|n_running| draft_share(8, n_running));
-        assert_eq!(shares, [7, 3, 1, 1, 0, 0, 0]);
     }
 
     #[test]

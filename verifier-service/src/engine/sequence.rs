@@ -20,6 +20,7 @@ use specfleet_speculation::{
 use tracing::{Span, field::Empty, info_span};
 
 use super::{
+    crowd::Allowance,
     deciding::{Decider, TargetRows},
     handle::Choice,
     places::Permit,
@@ -151,7 +152,7 @@ impl Sequence {
     }
 
     /// Looks for a draft, so that it can read the prefix while the target does.
-    pub(super) fn attach(&mut self, pool: &Pool, listener: &Listener, now: Instant) {
+    pub(super) fn attach(&mut self, pool: &Pool, listener: &Listener, allowance: Allowance, now: Instant) {
         if self.n_left() <= 1 {
             // No room for a draft token: a round commits one more than it accepts.
             return;
@@ -170,12 +171,12 @@ impl Sequence {
             span: span.clone(),
             listener: listener.clone(),
         };
-        self.speculation.attach(pool, self.n_rounds + 1, committed.len(), opening);
+        self.speculation.attach(pool, self.n_rounds + 1, committed.len(), allowance, opening);
     }
 
-    /// Asks for the proposal of the coming round, of at most `draft_share` tokens.
-    pub(super) fn begin_round(&mut self, pool: &Pool, listener: &Listener, draft_share: usize, now: Instant) {
-        self.attach(pool, listener, now);
+    /// Asks for the proposal of the coming round, as far as the load allows one.
+    pub(super) fn begin_round(&mut self, pool: &Pool, listener: &Listener, allowance: Allowance, now: Instant) {
+        self.attach(pool, listener, allowance, now);
         self.round_span = info_span!(parent: &self.span, "round", round = self.round(), k = Empty, accepted = Empty,
             committed = Empty, version = Empty, plain_reason = Empty);
         let round = Round {
@@ -183,7 +184,7 @@ impl Sequence {
             committed: &self.committed,
             digest: self.digest.value(),
             n_left: self.n_left(),
-            draft_share,
+            allowance,
             span: &self.round_span,
         };
         self.speculation.ask(&round, now);

@@ -24,7 +24,7 @@ use specfleet_protocol::status::Prefix;
 use specfleet_speculation::{TokenId, distribution::Proposal};
 use tracing::Span;
 
-use super::waiting::Reluctance;
+use super::{crowd::Allowance, waiting::Reluctance};
 use crate::{
     drafting::{Ask, Closed, Draft, DraftEvent, DraftEventKind, Opening, PlainReason, Pool, Reply, Session, Version},
     report::TestedProposal,
@@ -118,8 +118,7 @@ pub(super) struct Round<'a> {
     pub(super) digest: u64,
     /// Tokens that may still be committed.
     pub(super) n_left: usize,
-    /// Draft tokens that the load allows.
-    pub(super) draft_share: usize,
+    pub(super) allowance: Allowance,
     pub(super) span: &'a Span,
 }
 
@@ -141,10 +140,21 @@ impl Speculation {
 
     /// Looks for a draft if there is none, which is worth a try only when one has become ready since the last time.
     /// `opening` must hold the `n_committed` tokens committed so far.
-    pub(super) fn attach(&mut self, pool: &Pool, round: u64, n_committed: usize, opening: impl FnOnce() -> Opening) {
+    pub(super) fn attach(
+        &mut self,
+        pool: &Pool,
+        round: u64,
+        n_committed: usize,
+        allowance: Allowance,
+        opening: impl FnOnce() -> Opening,
+    ) {
         let generation = pool.generation();
         let is_due = round >= self.paused_until && self.searched != Some(generation);
         if self.options.draft_length == 0 || self.session.is_some() || !is_due {
+            return;
+        }
+        if !allowance.may_open {
+            self.why_plain = PlainReason::Load;
             return;
         }
         match pool.attach(self.options.pin.as_deref(), opening()) {
@@ -173,7 +183,7 @@ impl Speculation {
             self.why_plain = PlainReason::Budget;
             return;
         }
-        let n_wanted = n_wanted.min(round.draft_share);
+        let n_wanted = n_wanted.min(round.allowance.n_draft);
         if n_wanted == 0 {
             self.why_plain = PlainReason::Load;
             return;

@@ -109,7 +109,7 @@ impl Engine {
     fn decide(&mut self, rows: Vec<Option<Rows>>, logits: &mut Logits, forward: Duration) -> Vec<Decided> {
         let draft_vocab = self.model.description().draft_vocab.clone();
         let vocabulary = draft_vocab.as_deref().map_or(Vocabulary::Full, Vocabulary::Reduced);
-        let draft_share = scheduler::draft_share(self.options.verify_rows, self.running.len());
+        let allowance = self.crowd.allowance(self.running.len(), Instant::now());
         let mut first_row = 0;
         let (mut decided, mut followers) = (Vec::new(), Vec::new());
         for (sequence, rows) in self.running.iter_mut().zip(rows) {
@@ -152,7 +152,7 @@ impl Engine {
                 self.model.kv().truncate(&mut sequence.kv, sequence.committed.len() - 1);
                 account(sequence, rows.held, &outcome, &self.metrics);
                 if committed.end == RoundEnd::Open {
-                    sequence.begin_round(&self.pool, &self.listener, draft_share, Instant::now());
+                    sequence.begin_round(&self.pool, &self.listener, allowance, Instant::now());
                 }
                 Ok(DecidedRound { committed, n_proposed })
             });

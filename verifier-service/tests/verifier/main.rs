@@ -12,6 +12,7 @@ mod ends;
 mod greedy;
 mod logprobs;
 mod openai;
+mod resting;
 mod sampling;
 mod serving;
 mod stops;
