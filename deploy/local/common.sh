@@ -112,12 +112,14 @@ all_alive() {
 }
 
 wait_until_ready() {
-    local specctl=$1 endpoint=$2 drafts=$3 waited=0 ready
+    local specctl=$1 endpoint=$2 drafts=$3 waited=0 identity ready
     printf 'loading the models' >&2
     while true; do
         all_alive || return 1
-        ready=$("$specctl" --endpoint "$endpoint" identity --json 2>/dev/null | grep -o '"state": *"ready"' | wc -l) || true
-        [ "$ready" -lt "$drafts" ] || break
+        if identity=$("$specctl" --endpoint "$endpoint" identity --json 2>/dev/null); then
+            ready=$(grep -o '"state": *"ready"' <<<"$identity" | wc -l) || true
+            [ "$ready" -lt "$drafts" ] || break
+        fi
         [ "$waited" -lt 600 ] || { echo "not ready after two minutes; logs are in $(run_dir)" >&2; return 1; }
         printf '.' >&2
         sleep 0.2

@@ -21,6 +21,8 @@ class Answer:
     n_tokens: int
     # Draft tokens that were accepted; each other token took a pass of the target. None without speculation.
     n_accepted: int | None = None
+    # Tokens of the prompt that the server had in a cache.
+    n_cached: int = 0
 
     def rounds(self):
         """Arrivals, with those that left the server together as one."""

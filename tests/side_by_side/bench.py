@@ -42,6 +42,8 @@ OURS_INT8, OURS_INT8_PLAIN = "specfleet int8", "specfleet int8, plain"
 LLAMA_Q8, LLAMA_Q8_DRAFTED = "llama.cpp Q8_0", "llama.cpp Q8_0 with draft"
 HUGGING, HUGGING_ASSISTED = "Hugging Face", "Hugging Face assisted"
 
+# What all prompts begin with, before their number: so much of a prompt may be in a cache.
+MOST_CACHED = 16
 # An idle server that takes more of a processor than this would be measured in everybody else's figures.
 IDLE_LIMIT = 0.02
 IDLE_SECONDS = 2.0
@@ -123,20 +125,26 @@ class Bench:
             for answer, prompt in zip(batch.answers, prompts):
                 if answer.n_prompt != len(prompt):
                     raise SystemExit(f"{system.name} saw {answer.n_prompt} tokens of a prompt of {len(prompt)}")
+                if answer.n_cached > MOST_CACHED:
+                    raise SystemExit(f"{system.name} had {answer.n_cached} tokens of a prompt in its cache")
             runs[system.group] = batch
         return runs
 
 
 def start(args, models, logs):
     """All systems, by group; and those that have to be stopped."""
-    verifier, n_threads = args.verifier, os.cpu_count()
-    groups = {
-        OURS: [Verifier(OURS, verifier, args.pids, True)],
-        OURS_PLAIN: [Verifier(OURS_PLAIN, verifier, args.pids, False)],
+    n_threads = os.cpu_count()
+    ours = {
+        OURS: (args.verifier, True),
+        OURS_PLAIN: (args.plain_verifier, False),
+        OURS_INT8: (args.int8_verifier, True),
+        OURS_INT8_PLAIN: (args.int8_plain_verifier, False),
     }
-    if args.int8_verifier:
-        groups[OURS_INT8] = [Verifier(OURS_INT8, args.int8_verifier, args.pids, True)]
-        groups[OURS_INT8_PLAIN] = [Verifier(OURS_INT8_PLAIN, args.int8_verifier, args.pids, False)]
+    groups = {
+        name: [Verifier(name, address, args.pids, speculative)]
+        for name, (address, speculative) in ours.items()
+        if address
+    }
     started = []
 
     def llama(name, settings, model, more):
@@ -201,7 +209,9 @@ def say(text):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verifier", type=address, required=True, help="HOST:PORT of our verifier's HTTP")
+    parser.add_argument("--plain-verifier", type=address, required=True, help="the same of one without a draft")
     parser.add_argument("--int8-verifier", type=address, help="the same of one with int8 weights")
+    parser.add_argument("--int8-plain-verifier", type=address, help="the same of one with int8 weights and no draft")
     parser.add_argument("--pids", type=int, nargs="*", default=[], help="our processes: they are checked to be idle")
     parser.add_argument("--models", type=Path, required=True, help="the folder that checkpoints.py wrote")
     parser.add_argument("--llama-server", required=True)

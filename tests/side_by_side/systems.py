@@ -24,12 +24,12 @@ LLAMA_CONTEXT = 16 * 1024
 
 
 class Verifier:
-    """Our verifier, over HTTP; with its drafts, or without."""
+    """Our verifier, over HTTP; one with a draft, or one without."""
 
     def __init__(self, name, address, pids, speculative):
         self.name, self.address, self.pids, self.speculative = name, address, pids, speculative
-        self.settings = "as deploy/local/up starts it"
-        self.flags = [] if speculative else ['"speculation": {"off": true}']
+        self.settings = "as deploy/local/up starts it" + ("" if speculative else ", without --draft")
+        self.flags = []
 
     def run(self, prompts, temperature, max_tokens):
         body = {
@@ -45,7 +45,6 @@ class Verifier:
             "repetition_penalty": 1,
             # Tells the tokens of a chunk. The work for it counts against this server.
             "logprobs": 0,
-            "speculation": {"off": not self.speculative},
         }
         streams = post_all(self.address, "/v1/completions", [{**body, "prompt": prompt} for prompt in prompts])
         return Batch([self._answer(sent_at, events) for sent_at, events in streams])
@@ -63,7 +62,10 @@ class Verifier:
         arrivals = [(when, len(tokens)) for when, tokens in chunks if tokens]
         tokens = [token for _, some in chunks for token in some]
         accepted = usage["speculation"]["accepted"] if self.speculative else None
-        return Answer(sent_at, arrivals, tokens, usage["prompt_tokens"], usage["completion_tokens"], accepted)
+        n_cached = usage["prompt_tokens_details"]["cached_tokens"]
+        return Answer(
+            sent_at, arrivals, tokens, usage["prompt_tokens"], usage["completion_tokens"], accepted, n_cached
+        )
 
 
 class LlamaServer:
@@ -102,7 +104,9 @@ class LlamaServer:
         tokens = [token for _, some in chunks for token in some]
         accepted = last["timings"].get("draft_n_accepted", 0) if self.speculative else None
         arrivals = [(when, len(some)) for when, some in chunks]
-        return Answer(sent_at, arrivals, tokens, last["tokens_evaluated"], last["timings"]["predicted_n"], accepted)
+        timings = last["timings"]
+        n_tokens, n_cached = timings["predicted_n"], timings["cache_n"]
+        return Answer(sent_at, arrivals, tokens, last["tokens_evaluated"], n_tokens, accepted, n_cached)
 
     def stop(self):
         end(self.process)
