@@ -116,7 +116,8 @@ fn attack(
         let fail =
             |what: String| -> ! { panic!("{}: {what}; it is in {}", target.name, keep(target, &input).display()) };
         let answer = answer.unwrap_or_else(|panic| fail(format!("input {index} makes it panic: {}", text_of(&*panic))));
-        if let Some(panic) = lock(&OWN_PANIC).take() {
+        let own_panic = lock(&OWN_PANIC).take();
+        if let Some(panic) = own_panic {
             fail(format!("input {index} makes our own code panic, which is contained: {panic}"));
         }
         let allowed = target.allowance.of(input.len());
