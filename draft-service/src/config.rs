@@ -116,9 +116,15 @@ pub struct DraftingArgs {
     pub max_draft_length: NonZeroUsize,
 
     /// Sessions held at once. One more closes the least recently used idle one, whose verifier goes on without a draft
-    /// until it opens another.
+    /// until it opens another. Beside its KV memory a session takes about 30 bytes for each token of its prefix, and another
+    /// 40 with --engine lookup-model.
     #[arg(long, env = "SPECFLEET_MAX_SESSIONS", value_name = "N", default_value_t = Options::default().max_sessions)]
     pub max_sessions: NonZeroUsize,
+
+    /// Sessions with a grammar (structured output, tools) at once; further ones are drafted for as if they had none. Usually
+    /// one takes about a megabyte, and none more than 16 MiB: 2 GiB all together, by default.
+    #[arg(long, env = "SPECFLEET_MAX_GRAMMARS", value_name = "N", default_value_t = Options::default().max_grammars)]
+    pub max_grammars: usize,
 
     /// End a proposal when the chance that all of its tokens pass, as the model sees it, is below this: the next one would
     /// cost more than it brings. 0 always drafts what the verifier asks for. Looked at between draws, never at what was
@@ -225,9 +231,16 @@ impl Config {
     }
 
     pub(crate) fn options(&self) -> Options {
-        let DraftingArgs { support, max_draft_length, max_sessions, prefill_rows, least_chance } = self.drafting;
         let recalled_ngram = (self.engine == EngineArg::LookupModel).then_some(self.lookup.lookup_ngram);
-        Options { support: support.0, max_draft_length, max_sessions, prefill_rows, least_chance, recalled_ngram }
+        Options {
+            support: self.drafting.support.0,
+            max_draft_length: self.drafting.max_draft_length,
+            max_sessions: self.drafting.max_sessions,
+            max_grammars: self.drafting.max_grammars,
+            prefill_rows: self.drafting.prefill_rows,
+            least_chance: self.drafting.least_chance,
+            recalled_ngram,
+        }
     }
 
     pub(crate) fn lookup_options(&self) -> LookupOptions {

@@ -64,8 +64,6 @@ pub(crate) struct Open {
     /// How many of them are the prompt.
     pub(crate) n_prompt: usize,
     pub(crate) settings: Settings,
-    /// Behind the committed tokens; `None` if the output may be anything, or the draft has to draft as if it might.
-    pub(crate) grammar: Option<Matcher>,
 }
 
 /// A proposal to be made after a longer prefix.
@@ -134,6 +132,7 @@ pub(crate) type SessionId = u64;
 
 pub(crate) enum Command {
     Open { open: Box<Open>, engine: Engine, reply: oneshot::Sender<Result<SessionHandle, Error>> },
+    Constrain { session: SessionId, grammar: Box<Matcher> },
     Advance { session: SessionId, advance: Advance, reply: oneshot::Sender<Result<Proposed, Error>>, span: Span },
 }
 
@@ -194,6 +193,11 @@ pub(crate) struct SessionHandle {
 impl SessionHandle {
     pub(crate) fn new(id: SessionId, engine: Engine, closed: oneshot::Receiver<Error>) -> Self {
         Self { id, engine, closed }
+    }
+
+    /// Holds what is drafted from now on to a form. The grammar stands behind the committed tokens.
+    pub(crate) fn constrain(&mut self, grammar: Matcher) -> Result<(), Error> {
+        self.engine.send(Command::Constrain { session: self.id, grammar: Box::new(grammar) })
     }
 
     /// Appends committed tokens and drafts after them. Dropping the future abandons the draft.

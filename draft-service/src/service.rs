@@ -3,7 +3,7 @@
 use std::{io, num::NonZeroUsize, sync::Arc};
 
 use opentelemetry::metrics::Meter;
-use specfleet_grammar::Grammars;
+use specfleet_grammar::{DEFAULT_PLACES, Grammars};
 use specfleet_model::{batch::LanguageModel, identity::Identity, tokenizer::Tokenizer};
 use specfleet_protocol::{
     convert::DistributionForm,
@@ -39,6 +39,8 @@ pub struct Options {
     pub max_draft_length: NonZeroUsize,
     /// Sessions held at once; one more closes the least recently used idle one.
     pub max_sessions: NonZeroUsize,
+    /// Sessions with a grammar at once. One more is drafted for without.
+    pub max_grammars: usize,
     /// Rows of long prefixes in one forward pass. More is quicker for them and slower for everybody else.
     pub prefill_rows: NonZeroUsize,
     /// How many ids a sparse distribution keeps.
@@ -56,6 +58,8 @@ impl Default for Options {
             max_draft_length: const_size(16),
             // A verifier's worth of concurrent requests, several times over. Memory runs out before.
             max_sessions: const_size(256),
+            // Usually a megabyte each, and 2 GiB at the worst.
+            max_grammars: DEFAULT_PLACES,
             // A CPU is compute-bound from 16 rows on, so that more would only be longer.
             prefill_rows: const_size(64),
             support: Support::default(),
@@ -133,6 +137,7 @@ impl Service {
         let policy = Policy { least_chance, recalled_ngram: recalled_ngram.map(NonZeroUsize::get) };
         let grammars = tokenizer.grammars(tokenizer.end_tokens());
         let grammars = grammars.inspect_err(|error| info!(%error, "drafting without grammars")).ok();
+        let grammars = grammars.map(|grammars| grammars.with_places(options.max_grammars));
         let drafter = ModelDrafter::new(model, prefill_rows.get(), policy);
         Self::start(drafter, identity, n_vocab, grammars, options, meter)
     }
@@ -177,6 +182,7 @@ impl Service {
             support: options.support,
             metrics,
             grammars: grammars.map(Arc::new),
+            compiling: Shared::turns_to_compile(),
         });
         Ok(Self { shared, identity, message_limits, progress, ended })
     }

@@ -5,6 +5,7 @@
 mod accounts;
 mod cost;
 mod deadlines;
+mod dear_masks;
 mod draft_down;
 mod drain;
 mod ends;

@@ -34,6 +34,7 @@ impl Default for Settings {
             max_queue_wait: Duration::from_secs(60),
             step_tokens: 128,
             verify_rows: 6,
+            max_grammars: 128,
             draft_length: 5,
             max_draft_length: 8,
             draft_wait: Duration::from_millis(30),

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Parser;
+use specfleet_grammar::DEFAULT_PLACES;
 use specfleet_model::checkpoint::GenerationDefaults;
 use specfleet_protocol::channel::{self, ChannelOptions};
 use specfleet_service::{ListenArgs, ModelArgs, Problems, TelemetryArgs, problems};
@@ -125,6 +126,11 @@ pub struct EngineArgs {
     /// or more is better.
     #[arg(long, env = "SPECFLEET_VERIFY_ROWS", value_name = "ROWS", default_value_t = 6)]
     pub verify_rows: usize,
+
+    /// Continuations with a grammar (structured output, tools) that may run or wait at a time; more are refused. Usually one
+    /// takes about a megabyte, and none more than 16 MiB: 2 GiB all together, by default.
+    #[arg(long, env = "SPECFLEET_MAX_GRAMMARS", value_name = "REQUESTS", default_value_t = DEFAULT_PLACES)]
+    pub max_grammars: usize,
 }
 
 /// How text is sampled where a request does not say.
@@ -182,6 +188,7 @@ impl Config {
             max_queue_wait: self.engine.max_queue_wait,
             step_tokens: self.engine.step_tokens,
             verify_rows: self.engine.verify_rows,
+            max_grammars: self.engine.max_grammars,
             draft_length: self.drafts.draft_length,
             max_draft_length: self.drafts.max_draft_length,
             draft_wait: self.drafts.draft_wait,

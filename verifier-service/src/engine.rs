@@ -49,7 +49,6 @@ mod waiting;
 
 use crowd::Crowd;
 use handle::{Command, Submission};
-use places::Places;
 use sequence::Sequence;
 use waiting::{PassCost, Patience, Verdict};
 
@@ -57,7 +56,7 @@ pub(crate) use deciding::Decider;
 #[cfg(feature = "controls")]
 pub(crate) use deciding::TargetRows;
 pub(crate) use handle::{Handle, Options, spawn};
-pub(crate) use places::Reservation;
+pub(crate) use places::{Permit, Places, Reservation};
 
 /// How long the engine sleeps at most while it waits for proposals: within this it notices a client that left or a
 /// deadline that passed.

@@ -5,7 +5,7 @@
 //! | [`Invalid`](Error::Invalid) | INVALID_ARGUMENT | `INVALID_ARGUMENT` |
 //! | [`ContextLength`](Error::ContextLength) | INVALID_ARGUMENT | `CONTEXT_LENGTH` |
 //! | [`DraftUnavailable`](Error::DraftUnavailable) | FAILED_PRECONDITION | `DRAFT_UNAVAILABLE` |
-//! | [`Overloaded`](Error::Overloaded), [`SlowClient`](Error::SlowClient) | RESOURCE_EXHAUSTED | `OVERLOADED` |
+//! | [`Overloaded`](Error::Overloaded), [`SlowClient`](Error::SlowClient), [`Untaken`](Error::Untaken) | RESOURCE_EXHAUSTED | `OVERLOADED` |
 //! | [`Draining`](Error::Draining) | UNAVAILABLE | `DRAINING` |
 //! | [`Deadline`](Error::Deadline) | DEADLINE_EXCEEDED | `DEADLINE` |
 //! | [`ModelFailed`](Error::ModelFailed) | INTERNAL | `MODEL_FAILED` |
@@ -54,6 +54,16 @@ pub enum Error {
         /// The limit.
         most: usize,
     },
+    /// The request had ended, and the client has taken nothing of what was left for it.
+    #[error(
+        "the client has taken nothing for {waited:?}, so the {n_bytes} bytes that were left are dropped; read faster"
+    )]
+    Untaken {
+        /// What was left.
+        n_bytes: usize,
+        /// How long the client was waited for.
+        waited: Duration,
+    },
     /// The process is on its way out.
     #[error("the service is shutting down; ask another instance")]
     Draining,
@@ -84,6 +94,12 @@ pub enum Overload {
         wait: Duration,
         /// As the server is configured, or what the request's own time leaves.
         allowed: Duration,
+    },
+    /// As many outputs of a given form as there is memory for.
+    #[error("{n_grammars} requests with a grammar may run or wait at a time, each continuation of a prompt counted")]
+    Grammars {
+        /// The limit.
+        n_grammars: usize,
     },
     /// Too many large bodies, or texts to be tokenised, at a time.
     #[error("too many long texts are worked on at this moment")]
@@ -116,7 +132,7 @@ impl Error {
             Self::Invalid(_) | Self::ContextLength { .. } => "invalid",
             Self::DraftUnavailable { .. } => "draft_unavailable",
             Self::Overloaded { .. } => "overloaded",
-            Self::SlowClient { .. } => "slow_client",
+            Self::SlowClient { .. } | Self::Untaken { .. } => "slow_client",
             Self::Draining => "draining",
             Self::Deadline(_) => "deadline",
             Self::ModelFailed(_) => "model_failed",
@@ -136,7 +152,7 @@ impl From<Error> for Status {
             Error::ContextLength { n_tokens, context_length } => status::context_length(n_tokens, context_length),
             Error::DraftUnavailable { pin } => status::draft_unavailable(&pin),
             Error::Overloaded { retry_after, .. } => status::overloaded(message, retry_after),
-            Error::SlowClient { .. } => status::overloaded(message, RETRY_AFTER),
+            Error::SlowClient { .. } | Error::Untaken { .. } => status::overloaded(message, RETRY_AFTER),
             Error::Draining => status::draining(),
             Error::Deadline(allowed) => status::deadline(allowed),
             Error::ModelFailed(_) => status::model_failed(message),

@@ -48,6 +48,8 @@ pub struct Options {
     pub step_tokens: usize,
     /// Rows of all rounds of a pass up to which drafts are asked for: with more requests drafts get shorter, down to none.
     pub verify_rows: usize,
+    /// Continuations with a grammar that may run or wait at a time.
+    pub max_grammars: usize,
     /// Draft tokens a round, where a request does not say.
     pub draft_length: usize,
     /// The most that a request may ask for.
@@ -158,7 +160,7 @@ impl Service {
         let metrics = Arc::new(Metrics::new(meter));
         let engine = engine::spawn(engine_options, model, tokenizer.clone(), pool.clone(), metrics, decider)?;
         let end_tokens = [tokenizer.end_tokens(), &generation.end_tokens].concat();
-        let grammars = tokenizer.grammars(&end_tokens);
+        let grammars = tokenizer.grammars(&end_tokens).map(|grammars| grammars.with_places(options.max_grammars));
         let dialect = Dialect::of_model(options.tool_calls, options.reasoning, &tokenizer, chat_template.as_ref());
         info!("{dialect}");
         let rules = Rules {

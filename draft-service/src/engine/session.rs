@@ -11,7 +11,8 @@ use super::{Error, Settings, draft::Draft};
 pub(crate) struct Session<M> {
     pub(crate) prefix: CommittedPrefix,
     pub(crate) settings: Settings,
-    /// Where the committed tokens stand in the form of the output.
+    /// Where the committed tokens stand in the form of the output; `None` if that may be anything, or the draft has to draft
+    /// as if it might.
     pub(crate) grammar: Option<Matcher>,
     pub(crate) memory: M,
     /// The proposal that somebody waits for.

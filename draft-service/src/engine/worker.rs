@@ -77,6 +77,12 @@ impl<D: Drafter> Worker<D> {
             Command::Advance { session, advance, reply, span } if !reply.is_closed() => {
                 self.advance(session, advance, reply, span);
             }
+            Command::Constrain { session, grammar } => {
+                // A session that is not there was closed for a reason that its handle knows.
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.grammar = Some(*grammar);
+                }
+            }
             // Whoever sent it has left.
             Command::Open { .. } | Command::Advance { .. } => {}
         }
@@ -97,7 +103,7 @@ impl<D: Drafter> Worker<D> {
         let session = Session {
             prefix: CommittedPrefix::new(open.committed, open.n_prompt),
             settings: open.settings,
-            grammar: open.grammar,
+            grammar: None,
             memory,
             draft: None,
             last_used: self.next_use(),

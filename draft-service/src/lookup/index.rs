@@ -1,8 +1,9 @@
 //! Where did these tokens last occur? Answered without reading the prefix again in every round.
 //!
 //! An index is kept beside the KV memory and is not counted in it, so it must be small: it holds 64 bits of an n-gram and
-//! where it ends, about 30 bytes with all that a hash table needs, and no token. Whether the n-gram found there is the one
-//! that was looked for, the sequence itself says. And a prompt of any length must not hold up the other sessions of the
+//! where it ends, from 20 to 40 bytes with all that a hash table needs, and no token. So for each size of n-grams an index
+//! takes at most 40 bytes for each token of its sequence, and all of them at most that for each token that the sessions may
+//! have. Whether the n-gram found there is the one that was looked for, the sequence itself says. And a prompt of any length must not hold up the other sessions of the
 //! engine: it is taken in over as many rounds as that takes. Until then an index knows the beginning of its sequence.
 
 use std::{
@@ -137,6 +138,30 @@ mod tests {
             assert_eq!(index.continuation(&sequence, 2), [position as TokenId, position as TokenId + 1]);
             sequence.truncate(sequence.len() - repeated.len());
         }
+    }
+
+    /// The table's entries, each with a byte beside it; seven in eight may be used.
+    fn n_bytes(index: &NgramIndex) -> usize {
+        index.continuations.capacity() * 8 / 7 * (size_of::<(u64, u32)>() + 1)
+    }
+
+    #[test]
+    fn an_index_takes_a_fixed_multiple_of_its_sequence() {
+        // Nothing repeats, which is the worst.
+        let sequence: Vec<TokenId> = (0..40_000).collect();
+        for sizes in [1..=1, 3..=3, 1..=LONGEST_NGRAM] {
+            let n_sizes = sizes.clone().count();
+            let mut index = NgramIndex::new(sizes);
+            for len in (64..sequence.len()).step_by(61) {
+                index.extend(&sequence[..len]);
+                assert!(n_bytes(&index) <= 40 * n_sizes * len, "{} bytes for {len} tokens", n_bytes(&index));
+            }
+            assert!(n_bytes(&index) > 17 * n_sizes * sequence.len() * 9 / 10, "it is all there");
+        }
+        // Repetitions cost nothing.
+        let mut index = NgramIndex::new(1..=LONGEST_NGRAM);
+        (0..10).for_each(|_| index.extend(&[7; 20_000]));
+        assert!(n_bytes(&index) < 1000);
     }
 
     #[test]

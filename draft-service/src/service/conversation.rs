@@ -99,8 +99,8 @@ impl Conversation {
             specfleet.prompt_length = open.prompt_length,
         );
         self.shared.check_pin(&open.pin)?;
-        let checked = self.shared.check_open(open.settings, open.committed, open.prompt_length).await?;
-        let handle = self.shared.engine.open(checked).instrument(span.clone()).await?;
+        let opening = self.shared.open(open.settings, open.committed, open.prompt_length);
+        let handle = opening.instrument(span.clone()).await?;
         self.session = Some(OpenSession { handle, last_round: None, span });
         Ok(v1::Opened { identity: Some(self.shared.identity(false)) })
     }

@@ -38,14 +38,13 @@ impl Grpc {
         if request.draft_length == 0 {
             return Err(invalid_argument("draft_length", "is 0, must be at least 1"));
         }
-        let open = self.shared.check_open(request.settings, request.committed, request.prompt_length).await?;
         let base = Prefix {
-            length: u32::try_from(open.committed.len()).unwrap_or(u32::MAX),
-            digest: PrefixDigest::of(&open.committed).value(),
+            length: u32::try_from(request.committed.len()).unwrap_or(u32::MAX),
+            digest: PrefixDigest::of(&request.committed).value(),
         };
         let draft_length = request.draft_length as usize;
         let advance = Advance { committed: Vec::new(), base, draft_length, arrived, deadline };
-        let mut session = self.shared.engine.open(open).await?;
+        let mut session = self.shared.open(request.settings, request.committed, request.prompt_length).await?;
         let proposed = session.advance(advance, Span::current()).await?;
         self.shared.proposal(0, proposed)
     }

@@ -16,13 +16,18 @@ use specfleet_speculation::{
     random::DraftRandomness,
     transform::{Invalid, InvalidField, Transforms},
 };
+use tokio::sync::Semaphore;
 use tonic::Status;
 use tracing::{debug, warn};
 
 use crate::{
-    engine::{Engine, Open, Proposed, Settings},
+    engine::{Engine, Open, Proposed, SessionHandle, Settings},
     telemetry::Metrics,
 };
+
+/// Sessions whose grammars are looked for or compiled at a time; the others wait, each with its place in the engine. One
+/// grammar is compiled at a time, and meanwhile another may be found among those that are known.
+const MAX_COMPILING: usize = 2;
 
 /// One engine and the identity of what it runs.
 pub(crate) struct Shared {
@@ -36,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     /// Where the draft knows what its tokens spell.
     pub(crate) grammars: Option<Arc<Grammars>>,
+    /// Turns to compile one.
+    pub(crate) compiling: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -54,13 +61,42 @@ impl Shared {
         if pin == served { Ok(()) } else { Err(version_mismatch(pin, served)) }
     }
 
-    /// Checks everything about a session that does not depend on the engine's state.
-    pub(crate) async fn check_open(
+    /// Turns to compile a grammar: see [`Shared::compiling`].
+    pub(crate) fn turns_to_compile() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(MAX_COMPILING))
+    }
+
+    /// Opens a session. The grammar of its output is compiled when it has its place, while the engine reads the prefix:
+    /// nothing is compiled for a session that there is no room for, and so many wait for their turn as there is room for.
+    pub(crate) async fn open(
         &self,
         settings: Option<v1::DraftSettings>,
         committed: Vec<TokenId>,
         prompt_length: u32,
-    ) -> Result<Open, Status> {
+    ) -> Result<SessionHandle, Status> {
+        let (open, form) = self.check_open(settings, committed, prompt_length)?;
+        let generated = open.committed[open.n_prompt..].to_vec();
+        let mut session = self.engine.open(open).await?;
+        if let (Some(form), Some(grammars)) = (form, self.grammars.clone()) {
+            let matcher = tokio::select! {
+                biased;
+                why = session.closed() => return Err(why.into()),
+                matcher = self.matcher(grammars, form, generated) => matcher,
+            };
+            if let Some(matcher) = matcher {
+                session.constrain(matcher)?;
+            }
+        }
+        Ok(session)
+    }
+
+    /// Checks everything about a session that does not depend on the engine's state.
+    fn check_open(
+        &self,
+        settings: Option<v1::DraftSettings>,
+        committed: Vec<TokenId>,
+        prompt_length: u32,
+    ) -> Result<(Open, Option<Form>), Status> {
         if committed.is_empty() {
             return Err(invalid_argument("committed", "is empty; a draft needs at least one token to go on from"));
         }
@@ -74,16 +110,17 @@ impl Shared {
         let mut settings = DraftSettings::try_from(settings)?;
         let form = settings.grammar.take();
         let settings = self.settings(settings)?;
-        let grammar = self.matcher(form, &committed[n_prompt..]).await;
-        Ok(Open { committed, n_prompt, settings, grammar })
+        Ok((Open { committed, n_prompt, settings }, form))
     }
 
     /// The form of a session's output, behind what was generated before; `None` to draft as if it had none, which is exact
-    /// too. Compiling may take long, so it happens beside the engine and the runtime.
-    async fn matcher(&self, form: Option<Form>, generated: &[TokenId]) -> Option<Matcher> {
-        let (form, grammars, generated) = (form?, self.grammars.clone()?, generated.to_vec());
+    /// too. Compiling may take long, so it happens beside the engine and the runtime. It goes on if the caller leaves, so it
+    /// holds the turn: otherwise whoever asks and leaves could keep any number of threads busy.
+    async fn matcher(&self, grammars: Arc<Grammars>, form: Form, generated: Vec<TokenId>) -> Option<Matcher> {
+        let turn = self.compiling.clone().acquire_owned().await.ok()?;
         let compile = move || {
-            let mut matcher = grammars.compile(&form)?;
+            let _turn = turn;
+            let mut matcher = grammars.compile(&form, 1)?;
             generated.into_iter().for_each(|token| matcher.commit(token));
             Ok::<_, specfleet_grammar::Error>(matcher)
         };

@@ -6,10 +6,10 @@
 
 use std::thread;
 
-use llguidance::{Matcher as Inner, api::TopLevelGrammar};
+use llguidance::api::TopLevelGrammar;
 use serde_json::{Map, Value, json};
 
-use crate::{Error, Form, MAX_FORM_BYTES, Matcher, Vocabulary, error::Reason};
+use crate::{Error, Form, MAX_FORM_BYTES, Matcher, Vocabulary, depth, error::Reason, parser::Parser};
 
 /// Brackets within brackets: more than schemas and expressions have, and far less than fills a stack.
 const MOST_DEPTH: usize = 64;
@@ -37,7 +37,10 @@ impl Vocabulary {
         if n_bytes > MAX_FORM_BYTES {
             return Err(Error::TooLong { n_bytes });
         }
-        check_depth(form.source())?;
+        let depth = depth::of(form);
+        if depth > MOST_DEPTH {
+            return Err(Error::TooDeep { depth, most: MOST_DEPTH });
+        }
         let grammar = match form {
             Form::JsonSchema(source) => TopLevelGrammar::from_json_schema(schema(source)?),
             Form::Regex(source) => TopLevelGrammar::from_regex(source),
@@ -48,7 +51,7 @@ impl Vocabulary {
         if !parser.parser.grammar().lexer_spec().can_rollback() {
             return Err(unusable("max_tokens= and stop= of rules are not supported; suffix= is"));
         }
-        let mut matcher = Matcher::new(Inner::new(Ok(parser)), self.end_tokens.clone());
+        let mut matcher = Matcher::new(Parser::new(parser), n_bytes, self.end_tokens.clone());
         // What cannot begin is better refused now.
         match matcher.mask(&[]) {
             Ok(mask) if mask.n_allowed() > 0 => Ok(matcher),
@@ -61,20 +64,6 @@ impl Vocabulary {
 
 fn unusable(error: impl std::fmt::Display) -> Error {
     Error::Unusable(Reason::new(error))
-}
-
-/// Brackets in strings count too: nobody misses sixty-four of them, one within the other.
-fn check_depth(source: &str) -> Result<(), Error> {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    for byte in source.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    if deepest > MOST_DEPTH { Err(Error::TooDeep { depth: deepest, most: MOST_DEPTH }) } else { Ok(()) }
 }
 
 fn schema(source: &str) -> Result<Value, Error> {

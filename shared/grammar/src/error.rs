@@ -35,6 +35,12 @@ pub enum Error {
         /// The most allowed.
         most: usize,
     },
+    /// As many outputs of a given form as there may be, and the memory of more is not there. Nobody's fault, and soon over.
+    #[error("{n_places} outputs of a given form may be made at a time")]
+    Full {
+        /// The limit.
+        n_places: usize,
+    },
     /// Does not compile, or uses what is not supported.
     #[error("cannot be used: {0}")]
     Unusable(Reason),

@@ -3,15 +3,18 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{Error, Form, Matcher, Vocabulary};
+use crate::{Error, Form, Matcher, Vocabulary, places::Places};
+
+/// Outputs that there may be at a time, unless somebody says otherwise: 2 GiB at the worst.
+pub const DEFAULT_PLACES: usize = 128;
 
 /// Forms that are remembered.
 const MOST_REMEMBERED: usize = 64;
-/// Bytes of their texts together. What a form is compiled to takes some ten times as much, and a little for each.
-const MOST_BYTES: usize = 1 << 20;
+/// Memory of all of them together.
+const MOST_REMEMBERED_BYTES: usize = 64 << 20;
 
 /// The grammars of one vocabulary.
 ///
@@ -19,6 +22,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// time: that can take some hundred milliseconds, and the cores have a model to run.
 pub struct Grammars {
     vocabulary: Vocabulary,
+    places: Arc<Places>,
     compiling: Mutex<()>,
     recent: Mutex<Recent>,
 }
@@ -33,28 +37,43 @@ impl fmt::Debug for Grammars {
 }
 
 impl Grammars {
-    /// With nothing compiled yet.
+    /// With nothing compiled yet, for [`DEFAULT_PLACES`] outputs at a time.
     pub fn new(vocabulary: Vocabulary) -> Self {
-        Self { vocabulary, compiling: Mutex::new(()), recent: Mutex::default() }
+        let places = Places::new(DEFAULT_PLACES);
+        Self { vocabulary, places, compiling: Mutex::new(()), recent: Mutex::default() }
     }
 
-    /// A matcher at the beginning of a form. Blocks while another form is compiled; not for a thread that others wait for.
+    /// For so many outputs at a time.
+    #[must_use]
+    pub fn with_places(self, n_places: usize) -> Self {
+        Self { places: Places::new(n_places), ..self }
+    }
+
+    /// A matcher at the beginning of a form, for one that is cloned until there are `n_outputs`; these count among the
+    /// outputs that there are until the last clone is dropped. Blocks while another form is compiled; not for a thread that
+    /// others wait for.
     ///
     /// # Errors
-    /// [`Error::TooLong`], [`Error::TooDeep`] and [`Error::Unusable`], all of them for the form's author.
-    pub fn compile(&self, form: &Form) -> Result<Matcher, Error> {
-        if let Some(matcher) = lock(&self.recent).find(form) {
-            return Ok(matcher);
+    /// [`Error::Full`] at once; [`Error::TooLong`], [`Error::TooDeep`] and [`Error::Unusable`], all of them for the form's
+    /// author.
+    pub fn compile(&self, form: &Form, n_outputs: usize) -> Result<Matcher, Error> {
+        let place = self.places.take(n_outputs)?;
+        Ok(self.start(form)?.separate(place))
+    }
+
+    /// The beginning of a form, for copies: what it shares with the one that is remembered must not grow.
+    fn start(&self, form: &Form) -> Result<Matcher, Error> {
+        if let Some(start) = lock(&self.recent).find(form) {
+            return Ok(start);
         }
         let _turn = lock(&self.compiling);
         // Whoever had the turn before may have wanted the same.
-        if let Some(matcher) = lock(&self.recent).find(form) {
-            return Ok(matcher);
+        if let Some(start) = lock(&self.recent).find(form) {
+            return Ok(start);
         }
-        let matcher = self.vocabulary.compile(form)?;
-        let separate = matcher.separate();
-        lock(&self.recent).remember(form.clone(), matcher);
-        Ok(separate)
+        let start = self.vocabulary.compile(form)?;
+        lock(&self.recent).remember(form, start.clone());
+        Ok(start)
     }
 }
 
@@ -66,25 +85,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Compiled forms, the most recently used last.
 #[derive(Default)]
 struct Recent {
-    entries: VecDeque<(Form, Matcher)>,
+    entries: VecDeque<Entry>,
+    n_bytes: usize,
+}
+
+struct Entry {
+    form: Form,
+    start: Matcher,
     n_bytes: usize,
 }
 
 impl Recent {
     fn find(&mut self, form: &Form) -> Option<Matcher> {
-        let index = self.entries.iter().position(|(known, _)| known == form)?;
+        let index = self.entries.iter().position(|entry| entry.form == *form)?;
         let entry = self.entries.remove(index)?;
-        let matcher = entry.1.separate();
+        let start = entry.start.clone();
         self.entries.push_back(entry);
-        Some(matcher)
+        Some(start)
     }
 
-    fn remember(&mut self, form: Form, matcher: Matcher) {
-        self.n_bytes += form.source().len();
-        self.entries.push_back((form, matcher));
-        while self.entries.len() > MOST_REMEMBERED || self.n_bytes > MOST_BYTES {
-            let Some((form, _)) = self.entries.pop_front() else { break };
-            self.n_bytes -= form.source().len();
+    fn remember(&mut self, form: &Form, mut start: Matcher) {
+        let n_bytes = start.n_bytes();
+        self.n_bytes += n_bytes;
+        self.entries.push_back(Entry { form: form.clone(), start, n_bytes });
+        while self.entries.len() > MOST_REMEMBERED || self.n_bytes > MOST_REMEMBERED_BYTES {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.n_bytes -= oldest.n_bytes;
         }
     }
 }

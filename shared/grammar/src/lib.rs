@@ -6,7 +6,8 @@
 //!
 //! - [`Form`] is what a client asks for: a JSON schema, a regular expression, or a grammar.
 //! - [`Vocabulary`] is what a model can write: the bytes of its tokens, its special tokens, its end tokens.
-//! - [`Grammars`] compiles forms for a vocabulary, within bounds, and remembers the last ones.
+//! - [`Grammars`] compiles forms for a vocabulary, within bounds, remembers the last ones, and bounds how many outputs there
+//!   are at a time: each may take up to [`MOST_BYTES`].
 //! - [`Matcher`] is where one sequence stands. It is moved forward by committed tokens alone; masks after draft tokens are
 //!   questions to it, which leave no trace.
 //!
@@ -25,7 +26,7 @@
 //! };
 //! let grammars = Grammars::new(Vocabulary::new(4, spelling, &[3])?);
 //!
-//! let mut matcher = grammars.compile(&Form::Regex("ab+".into()))?;
+//! let mut matcher = grammars.compile(&Form::Regex("ab+".into()), 1)?;
 //! let allowed = |matcher: &mut Matcher, pending: &[u32]| -> Result<Vec<u32>, Error> {
 //!     let mask = matcher.mask(pending)?;
 //!     Ok((0..4).filter(|id| mask.allows(*id)).collect())
@@ -40,17 +41,20 @@
 //! **Not here:** models, requests, sockets, tensors.
 
 mod compile;
+mod depth;
 mod error;
 mod form;
 mod grammars;
 mod matcher;
+mod parser;
+mod places;
 mod vocabulary;
 
 pub use compile::WHITE_SPACE;
 pub use error::Error;
 pub use form::{Form, MAX_FORM_BYTES};
-pub use grammars::Grammars;
-pub use matcher::Matcher;
+pub use grammars::{DEFAULT_PLACES, Grammars};
+pub use matcher::{MOST_BYTES, Matcher};
 pub use vocabulary::{Spelling, Vocabulary};
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod forms;
 mod hostile;
 mod masks;
+mod memory;
 
 use specfleet_speculation::TokenId;
 
@@ -41,7 +42,7 @@ fn grammars() -> Grammars {
 }
 
 fn compile(form: &Form) -> Result<Matcher, Error> {
-    grammars().compile(form)
+    grammars().compile(form, 1)
 }
 
 fn regex(source: &str) -> Matcher {

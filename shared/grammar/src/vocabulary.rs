@@ -75,11 +75,13 @@ fn limits() -> ParserLimits {
         // To build the lexer: some 20 ms.
         initial_lexer_fuel: 1_000_000,
         max_grammar_size: 100_000,
-        // For one mask: some 5 ms, and one.
+        // For one mask: some 5 ms.
         step_lexer_fuel: 70_000,
-        step_max_items: 20_000,
-        max_items_in_row: 2000,
-        // One to two kilobytes each.
+        // Each costs the more the more there are in its row: some 50 ms where all rows of a mask are full. Schemas have wide
+        // rows too, some items for each property that may come next, but hardly two for a mask.
+        step_max_items: 10_000,
+        max_items_in_row: 1000,
+        // One to two kilobytes each: memory is bounded by what is measured, and this is more than it holds.
         max_lexer_states: 20_000,
         // Up to seconds, for what is mostly not needed.
         precompute_large_lexemes: false,

@@ -47,9 +47,7 @@ impl Engine {
         let finished = sequence.finished(reason);
         sequence.span.record("completion_tokens", sequence.n_generated());
         sequence.span.record("finish_reason", reason.as_str_name());
-        // First the place, then the news: whoever asks again at once finds it free.
-        drop(sequence.permit);
-        sequence.output.end(Ok(finished));
+        sequence.output.end(Ok(finished), sequence.permit);
     }
 
     pub(super) fn fail(&mut self, index: usize, error: Error) {
@@ -69,8 +67,7 @@ impl Engine {
             _ => self.free_kv(&mut sequence),
         }
         self.metrics.request_failed(&error);
-        drop(sequence.permit);
-        sequence.output.end(Err(error));
+        sequence.output.end(Err(error), sequence.permit);
     }
 
     /// Ends a request that has nobody to send to.

@@ -38,7 +38,7 @@ pub(crate) struct Places {
 /// A place that nothing has been done with yet.
 pub(crate) type Reservation = OwnedSemaphorePermit;
 
-/// The place of a sequence in the engine, until it is dropped.
+/// The place of a sequence, until it is dropped: from its admission until its client has been told its end.
 #[derive(Debug)]
 pub(crate) struct Permit {
     places: Arc<Places>,
@@ -120,7 +120,7 @@ impl Places {
 }
 
 impl Permit {
-    pub(super) fn new(places: Arc<Places>, place: Reservation) -> Self {
+    pub(crate) fn new(places: Arc<Places>, place: Reservation) -> Self {
         Self { places, _place: place }
     }
 }

@@ -10,9 +10,17 @@
 //! - While a prompt waits, a quarter of the budget is kept for it, so that neither side can starve the other. A round that
 //!   does not fit beside that quarter takes turns with the prompt.
 //! - Prompts are served in order of age: finishing one is worth more than advancing all.
+//! - Masks of grammars have a budget of their own, in time: see [`mask_time`].
 //!
 //! Nothing here knows a token. Whether a draft position is tested may depend only on what was known before its token
 //! was drawn, and a scheduler that cannot see tokens cannot break that.
+
+use std::time::Duration;
+
+mod mask_time;
+
+use mask_time::MaskTime;
+pub(super) use mask_time::n_draft_masked;
 
 /// A sequence that could run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +31,19 @@ pub(super) struct Candidate {
     pub(super) n_draft: usize,
     /// When it was served last: grants are counted.
     pub(super) last_turn: u64,
+    /// What a mask of its grammar is likely to take, going by earlier rounds; nothing without a grammar.
+    pub(super) mask_cost: Duration,
 }
 
 impl Candidate {
     /// All rows of its round.
     fn round(self) -> Work {
         Work { n_fed: self.n_pending, n_draft: self.n_draft }
+    }
+
+    /// What the masks of its round may take: one for each draft token, and one behind them.
+    fn masks(self) -> Duration {
+        self.mask_cost.saturating_mul(u32::try_from(self.n_draft + 1).unwrap_or(u32::MAX))
     }
 }
 
@@ -73,7 +88,7 @@ pub(super) fn plan(candidates: &[Option<Candidate>], budget: usize) -> Vec<Grant
         (Some(_), _) => budget / PROMPT_SHARE,
     };
     let mut left = budget - kept_for_prompts;
-    let mut grants = Vec::new();
+    let (mut grants, mut mask_time) = (Vec::new(), MaskTime::new());
 
     for (index, candidate) in decoding {
         let work = candidate.round();
@@ -81,13 +96,20 @@ pub(super) fn plan(candidates: &[Option<Candidate>], budget: usize) -> Vec<Grant
             // Smaller rounds behind it would overtake it for ever.
             break;
         }
+        if !mask_time.grant(candidate.masks()) {
+            continue;
+        }
         left -= work.n_rows();
         grants.push(Grant { index, work });
     }
 
     left += kept_for_prompts;
-    for (index, Candidate { n_pending, .. }) in prompts {
-        let n_fed = n_pending.min(left);
+    for (index, candidate) in prompts {
+        let mut n_fed = candidate.n_pending.min(left);
+        if n_fed == candidate.n_pending && !mask_time.grant(candidate.mask_cost) {
+            // Its last token is a round for another pass.
+            n_fed -= 1;
+        }
         if n_fed > 0 {
             left -= n_fed;
             grants.push(Grant { index, work: Work { n_fed, n_draft: 0 } });
@@ -97,86 +119,4 @@ pub(super) fn plan(candidates: &[Option<Candidate>], budget: usize) -> Vec<Grant
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn decoding(n_draft: usize, last_turn: u64) -> Option<Candidate> {
-        Some(Candidate { n_pending: 1, n_draft, last_turn })
-    }
-
-    fn prompt(n_pending: usize) -> Option<Candidate> {
-        Some(Candidate { n_pending, n_draft: 0, last_turn: 0 })
-    }
-
-    fn grant(index: usize, n_fed: usize, n_draft: usize) -> Grant {
-        Grant { index, work: Work { n_fed, n_draft } }
-    }
-
-    #[test]
-    fn rounds_of_any_length_share_a_pass() {
-        let candidates = [decoding(0, 0), decoding(4, 0), None, decoding(1, 0)];
-        assert_eq!(plan(&candidates, 16), [grant(0, 1, 0), grant(1, 1, 4), grant(3, 1, 1)]);
-    }
-
-    #[test]
-    fn a_prompt_rides_along_with_what_is_left() {
-        let candidates = [decoding(3, 0), prompt(100), prompt(5)];
-        assert_eq!(plan(&candidates, 16), [grant(0, 1, 3), grant(1, 12, 0)]);
-    }
-
-    #[test]
-    fn a_short_prompt_leaves_room_for_the_next() {
-        assert_eq!(plan(&[prompt(5), prompt(100)], 16), [grant(0, 5, 0), grant(1, 11, 0)]);
-    }
-
-    #[test]
-    fn decoding_cannot_starve_a_prompt() {
-        let candidates = [decoding(3, 0), decoding(3, 0), decoding(3, 0), decoding(3, 0), prompt(9)];
-        let grants = plan(&candidates, 16);
-        assert_eq!(grants.len(), 4, "three rounds and the prompt");
-        assert_eq!(grants[3], grant(4, 4, 0));
-    }
-
-    /// The smallest budget that is allowed: the rows of one round.
-    #[test]
-    fn rounds_as_long_as_the_budget_take_turns_with_a_prompt() {
-        let (mut last_turn, mut n_served) = ([0_u64; 3], [0; 3]);
-        for turn in 1..=30 {
-            let candidates = [decoding(17, last_turn[0]), decoding(17, last_turn[1]), prompt(1000)];
-            let prompt = candidates[2].map(|prompt| Candidate { last_turn: last_turn[2], ..prompt });
-            let grants = plan(&[candidates[0], candidates[1], prompt], 18);
-            assert_eq!(grants.len(), 1);
-            last_turn[grants[0].index] = turn;
-            n_served[grants[0].index] += 1;
-        }
-        assert_eq!(n_served, [10; 3]);
-    }
-
-    #[test]
-    fn who_was_left_out_is_next() {
-        let (mut last_turn, mut n_served, mut turn) = ([0_u64; 5], [0; 5], 0);
-        for _ in 0..20 {
-            let grants = plan(&last_turn.map(|last_turn| decoding(7, last_turn)), 16);
-            assert_eq!(grants.len(), 2);
-            for Grant { index, .. } in grants {
-                turn += 1;
-                last_turn[index] = turn;
-                n_served[index] += 1;
-            }
-        }
-        assert_eq!(n_served, [8; 5]);
-    }
-
-    #[test]
-    fn a_long_round_is_not_overtaken_for_ever() {
-        let candidates = [decoding(0, 5), decoding(0, 6), decoding(3, 4)];
-        assert_eq!(plan(&candidates, 4), [grant(2, 1, 3)]);
-    }
-
-    #[test]
-    fn many_long_rounds_never_exceed_the_budget() {
-        let grants = plan(&vec![decoding(8, 0); 256], 128);
-        let n_rows: usize = grants.iter().map(|grant| grant.work.n_rows()).sum();
-        assert_eq!(n_rows, 14 * 9);
-    }
-}
+mod tests;

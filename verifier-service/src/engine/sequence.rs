@@ -4,7 +4,11 @@
 //! that lost its memory and starts over) but never anything else, so "prefill", "decode" and "recompute" are one state:
 //! tokens that are committed and not yet fed.
 
-use std::{num::NonZeroU32, sync::Arc, time::Instant};
+use std::{
+    num::NonZeroU32,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use specfleet_grammar::Matcher;
 use specfleet_model::{batch::Logits, kv_cache::KvSequence, tokenizer::Tokenizer};
@@ -24,7 +28,7 @@ use super::{
     deciding::{Decider, TargetRows},
     handle::Choice,
     places::Permit,
-    scheduler::{Candidate, Work},
+    scheduler::{Candidate, Work, n_draft_masked},
     speculation::{Round, Speculation},
     waiting::Member,
 };
@@ -148,7 +152,13 @@ impl Sequence {
             n_pending: self.n_pending(),
             n_draft: self.speculation.n_held(),
             last_turn: self.last_turn,
+            mask_cost: self.mask_cost(),
         })
+    }
+
+    /// What the next mask is likely to take; nothing without a grammar. Known before a token of the round is drawn.
+    fn mask_cost(&self) -> Duration {
+        self.grammar.as_ref().map_or(Duration::ZERO, Matcher::mask_cost)
     }
 
     /// Looks for a draft, so that it can read the prefix while the target does.
@@ -176,6 +186,9 @@ impl Sequence {
 
     /// Asks for the proposal of the coming round, as far as the load allows one.
     pub(super) fn begin_round(&mut self, pool: &Pool, listener: &Listener, allowance: Allowance, now: Instant) {
+        // A draft has masks to compute as well, and drafts for others too.
+        let n_draft = allowance.n_draft.min(n_draft_masked(self.mask_cost()));
+        let allowance = Allowance { n_draft, ..allowance };
         self.attach(pool, listener, allowance, now);
         self.round_span = info_span!(parent: &self.span, "round", round = self.round(), k = Empty, accepted = Empty,
             committed = Empty, version = Empty, plain_reason = Empty);

@@ -21,7 +21,7 @@ use std::{
 };
 
 use specfleet_protocol::status::Prefix;
-use specfleet_speculation::{TokenId, distribution::Proposal};
+use specfleet_speculation::{TokenId, distribution::Proposal, round::RoundOutcome};
 use tracing::Span;
 
 use super::{crowd::Allowance, waiting::Reluctance};
@@ -94,11 +94,11 @@ impl Held {
         is_trusted
     }
 
-    /// A round has tested it and accepted so many tokens: what the report says about it.
-    pub(super) fn tested(self, n_accepted: usize) -> TestedProposal {
+    /// A round has tested it: what the report says about it.
+    pub(super) fn tested(self, outcome: &RoundOutcome) -> TestedProposal {
         let n_tokens = self.proposal.len();
-        self.draft.count_round(n_tokens, n_accepted);
-        self.version.count_round(n_tokens, n_accepted);
+        self.draft.count_round(n_tokens, outcome.n_accepted);
+        self.version.count_round(n_tokens, outcome.n_tested, outcome.n_accepted);
         let Version { id, metrics_label, .. } = &*self.version;
         TestedProposal {
             version: id.clone(),

@@ -236,7 +236,7 @@ fn account(sequence: &mut Sequence, held: Result<Held, PlainReason>, outcome: &R
         return;
     }
     let span = &sequence.round_span;
-    let tested = held.map(|held| held.tested(outcome.n_accepted));
+    let tested = held.map(|held| held.tested(outcome));
     match &tested {
         Ok(TestedProposal { version, version_label, n_tokens, waited, .. }) => {
             metrics.tested_round(version_label, *n_tokens, *waited, outcome);

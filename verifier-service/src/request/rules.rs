@@ -97,7 +97,7 @@ impl Rules {
         let drafting = self.drafting(speculation, &mut violations);
         // The most work, for requests that nothing else is wrong with.
         let grammar = wire.grammar.filter(|_| violations.is_empty());
-        let grammar = grammar.and_then(|grammar| self.grammar(grammar, &mut violations));
+        let grammar = grammar.map(|grammar| self.grammar(grammar, n_choices, &mut violations)).transpose()?.flatten();
 
         let (Ok(transforms), true) = (transforms, violations.is_empty()) else {
             return Err(Error::Invalid(violations));

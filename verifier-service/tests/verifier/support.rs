@@ -104,6 +104,7 @@ pub(crate) fn options() -> Options {
         max_queue_wait: Duration::MAX,
         step_tokens: 64,
         verify_rows: 1024,
+        max_grammars: 128,
         draft_length: 3,
         max_draft_length: 17,
         draft_wait: PATIENCE,

@@ -1,31 +1,50 @@
 //! Where the output has a form, proposals keep to it: the model's q is masked, and what lookup found is cut.
 
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
 use specfleet_grammar::Form;
 use specfleet_model::{scripted::ScriptedModel, tokenizer::Tokenizer};
-use specfleet_protocol::v1::{self, draft_token::Distribution};
+use specfleet_protocol::{
+    status::Reason,
+    v1::{self, draft_token::Distribution},
+};
 use specfleet_service::Metrics;
 use specfleet_speculation::TokenId;
+use tokio::{sync::Semaphore, time::timeout};
+use tonic::Status;
 
 use super::harness::*;
 use crate::service::{Options, Service};
 
+/// How long what comes at once may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Ids 0 to 14 spell letters from `a`; 15 ends.
 const END: TokenId = 15;
 
 fn start(model: ScriptedModel, options: Options) -> Draft {
+    start_with_turns(model, options).0
+}
+
+/// Also the turns to compile a grammar.
+fn start_with_turns(model: ScriptedModel, options: Options) -> (Draft, Arc<Semaphore>) {
     let letters = (b'a'..).take(N_VOCAB - 1).map(|letter| vec![letter]);
     let tokenizer = Tokenizer::from_bytes(letters.chain([b"<end>".to_vec()]).collect(), &[END], &[END]);
     let metrics = Metrics::local().unwrap();
     let service = Service::from_model(Box::new(model), &tokenizer, "scripted", options, &metrics.meter()).unwrap();
-    Draft::of_service(service, metrics)
+    let turns = service.shared.compiling.clone();
+    (Draft::of_service(service, metrics), turns)
 }
 
 /// Opens a session whose output has the form, `n_generated` tokens of the prefix being output.
 async fn open(draft: &Draft, form: Form, prefix: &[TokenId], n_generated: usize) -> Session {
+    try_open(draft, form, prefix, n_generated).await.unwrap()
+}
+
+async fn try_open(draft: &Draft, form: Form, prefix: &[TokenId], n_generated: usize) -> Result<Session, Status> {
     let mut open = draft.open_message(prefix, 1);
     open.prompt_length -= n_generated as u32;
     open.settings.as_mut().unwrap().grammar = Some((&form).into());
-    draft.open_with(open).await.unwrap()
+    draft.open_with(open).await
 }
 
 fn regex(source: &str) -> Form {
@@ -127,4 +146,63 @@ async fn a_proposal_does_not_end_where_the_form_leaves_no_doubt() {
     assert_eq!(draft.open(&[9], 1).await.advance(&[], 6).await.unwrap().tokens.len(), 1);
     let mut session = open(&draft, regex("abcdef"), &[9], 0).await;
     assert_eq!(ids(&session.advance(&[], 6).await.unwrap()), [0, 1, 2, 3, 4, 5]);
+}
+
+fn one_session() -> Options {
+    Options { max_sessions: NonZeroUsize::MIN, ..options() }
+}
+
+#[tokio::test]
+async fn nothing_is_compiled_for_a_session_that_there_is_no_room_for() {
+    let (draft, turns) = start_with_turns(mixed_model().with_delay(Duration::from_millis(100)), one_session());
+    let mut busy = draft.open(&[9], 1).await;
+    let drafting = tokio::spawn(async move { busy.advance(&[], 8).await });
+    draft.metric_reaches("specfleet_draft_step_sessions_total", 1.0).await;
+    // Whoever wants to compile now waits for ever.
+    let all_turns = turns.acquire_many(turns.available_permits() as u32).await.unwrap();
+    let refused = timeout(PATIENCE, try_open(&draft, regex("a"), &[9], 0)).await.expect("an answer at once");
+    let refused = refused.err().unwrap();
+    assert_eq!(Reason::of(&refused), Some(Reason::Overloaded), "{refused}");
+    drop(all_turns);
+    assert_eq!(drafting.await.unwrap().unwrap().tokens.len(), 8);
+}
+
+#[tokio::test]
+async fn who_waits_to_compile_has_a_place_and_can_lose_it_or_give_it_back() {
+    const OPEN: &str = "specfleet_draft_sessions_open";
+    let (draft, turns) = start_with_turns(mixed_model(), one_session());
+    let draft = Arc::new(draft);
+    let all_turns = turns.acquire_many(turns.available_permits() as u32).await.unwrap();
+    let opening = || {
+        let draft = draft.clone();
+        tokio::spawn(async move { try_open(&draft, regex("[ab]{9}"), &[9], 0).await })
+    };
+    let first = opening();
+    draft.metric_becomes(OPEN, 1.0).await;
+    // The least recently used idle one, as ever.
+    let other = draft.open(&[9], 1).await;
+    assert_eq!(Reason::of(&first.await.unwrap().err().unwrap()), Some(Reason::SessionEvicted));
+    drop(other);
+    draft.metric_becomes(OPEN, 0.0).await;
+    let second = opening();
+    draft.metric_becomes(OPEN, 1.0).await;
+    second.abort();
+    draft.metric_becomes(OPEN, 0.0).await;
+    let third = opening();
+    draft.metric_becomes(OPEN, 1.0).await;
+    drop(all_turns);
+    let mut third = third.await.unwrap().unwrap();
+    assert_eq!(support(&third.advance(&[], 1).await.unwrap().tokens[0]), [0, 1]);
+}
+
+#[tokio::test]
+async fn more_grammars_than_there_is_memory_for_are_drafted_without() {
+    let draft = start(mixed_model(), Options { max_grammars: 1, ..options() });
+    let first = open(&draft, regex("[ab]{9}"), &[9], 0).await;
+    let mut second = open(&draft, regex("[ab]{9}"), &[9], 0).await;
+    assert!(support(&second.advance(&[], 1).await.unwrap().tokens[0]).len() > 2);
+    drop(first);
+    draft.metric_becomes("specfleet_draft_sessions_open", 1.0).await;
+    let mut third = open(&draft, regex("[ab]{9}"), &[9], 0).await;
+    assert_eq!(support(&third.advance(&[], 1).await.unwrap().tokens[0]), [0, 1]);
 }

@@ -34,6 +34,7 @@ pub(super) fn options() -> Options {
     Options {
         max_draft_length: NonZeroUsize::new(8).unwrap(),
         max_sessions: NonZeroUsize::new(64).unwrap(),
+        max_grammars: 64,
         prefill_rows: NonZeroUsize::new(64).unwrap(),
         support: Support::default(),
         // As many tokens as are asked for.

@@ -92,8 +92,8 @@ fn what_the_tokens_cannot_spell_is_refused() {
     let letters =
         |id: TokenId| if id == 2 { Spelling::Special(b"<end>") } else { Spelling::Text(&b"ab"[id as usize..][..1]) };
     let grammars = Grammars::new(Vocabulary::new(3, letters, &[2]).unwrap());
-    assert!(grammars.compile(&Form::Regex("[0-9]".into())).is_err());
-    let mut later = grammars.compile(&Form::Regex("a[0-9]".into())).unwrap();
+    assert!(grammars.compile(&Form::Regex("[0-9]".into()), 1).is_err());
+    let mut later = grammars.compile(&Form::Regex("a[0-9]".into()), 1).unwrap();
     assert!(later.mask(&[0]).is_err(), "one that begins well gets stuck, and says so");
 }
 
@@ -101,13 +101,28 @@ fn what_the_tokens_cannot_spell_is_refused() {
 fn a_form_is_compiled_once_and_each_client_begins_anew() {
     let grammars = grammars();
     let form = Form::Regex("ab".into());
-    let mut first = grammars.compile(&form).unwrap();
+    let mut first = grammars.compile(&form, 1).unwrap();
     first.commit(id("a"));
     assert!(first.mask(&bytes("x")).is_err());
-    let mut second = grammars.compile(&form).unwrap();
+    let mut second = grammars.compile(&form, 1).unwrap();
     assert_eq!(allowed(&mut second, &[]), bytes("a"), "nothing of the first one's way, nor of its end");
     for index in 0..200 {
-        grammars.compile(&Form::Regex(format!("a{index}"))).unwrap();
+        grammars.compile(&Form::Regex(format!("a{index}")), 1).unwrap();
     }
     assert!(format!("{grammars:?}").contains("remembered: 64"), "{grammars:?}");
+}
+
+#[test]
+fn an_object_may_have_more_optional_properties_than_people_write_down() {
+    let begins = |n: usize| {
+        let properties: Vec<String> = (0..n).map(|index| format!(r#""p{index}": {{"type": "string"}}"#)).collect();
+        let properties = properties.join(",");
+        let mut matcher = schema(&format!(r#"{{"properties": {{{properties}}}, "additionalProperties": false}}"#));
+        bytes(r#"{"p0": "x", "p7": "y""#).into_iter().try_for_each(|token| {
+            matcher.commit(token);
+            matcher.mask(&[]).map(drop)
+        })
+    };
+    assert_eq!(begins(240), Ok(()));
+    assert!(begins(260).unwrap_err().to_string().contains("max is 1000"), "and this is where it ends");
 }

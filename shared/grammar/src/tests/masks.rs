@@ -123,7 +123,7 @@ proptest! {
                 if next.is_empty() { break; }
                 pending.push(*choice.get(&next));
             }
-            let mut plain = fresh.separate();
+            let mut plain = fresh.clone();
             committed.iter().for_each(|token| plain.commit(*token));
             let next = allowed(&mut plain, &[]);
             prop_assert_eq!(&allowed(&mut asked, &[]), &next);

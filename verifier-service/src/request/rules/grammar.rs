@@ -1,10 +1,10 @@
 //! The form of the output: compiled, or refused with the reason.
 
-use specfleet_grammar::Form;
+use specfleet_grammar::{Error as Refused, Form};
 use specfleet_protocol::{convert::output_grammar, v1};
 
 use super::{OutputGrammar, Rules};
-use crate::error::Violation;
+use crate::error::{Error, Overload, RETRY_AFTER, Violation};
 
 const FIELD: &str = "grammar";
 
@@ -34,22 +34,38 @@ pub(super) fn check_companions(wire: &v1::GenerateRequest, violations: &mut Vec<
 }
 
 impl Rules {
-    /// Compiles the form. The only check that can take long, so it comes last.
-    pub(super) fn grammar(&self, wire: v1::OutputGrammar, violations: &mut Vec<Violation>) -> Option<OutputGrammar> {
+    /// Compiles the form for so many continuations. The only check that can take long, so it comes last.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] if there is no memory for them now.
+    pub(super) fn grammar(
+        &self,
+        wire: v1::OutputGrammar,
+        n_choices: u32,
+        violations: &mut Vec<Violation>,
+    ) -> Result<Option<OutputGrammar>, Error> {
         let mut refuse = |field: String, description: String| violations.push(Violation::new(field, description));
         let form = match output_grammar(FIELD, wire) {
             Ok(form) => form,
             Err(error) => {
                 refuse(error.field().to_owned(), error.to_string());
-                return None;
+                return Ok(None);
             }
         };
-        let compiled = self.grammars.as_ref().map_err(Clone::clone).and_then(|grammars| grammars.compile(&form));
-        match compiled {
-            Ok(start) => Some(OutputGrammar { form, start }),
+        let n_choices = n_choices as usize;
+        let grammars = self.grammars.as_ref().map_err(Clone::clone);
+        match grammars.and_then(|grammars| grammars.compile(&form, n_choices)) {
+            Ok(start) => Ok(Some(OutputGrammar { form, start })),
+            Err(Refused::Full { n_places: most }) if n_choices > most => {
+                refuse("n".to_owned(), format!("is {n_choices}, allowed: at most {most} with a grammar"));
+                Ok(None)
+            }
+            Err(Refused::Full { n_places: n_grammars }) => {
+                Err(Error::Overloaded { cause: Overload::Grammars { n_grammars }, retry_after: RETRY_AFTER })
+            }
             Err(error) => {
                 refuse(field_of(&form).to_owned(), error.to_string());
-                None
+                Ok(None)
             }
         }
     }

@@ -3,6 +3,8 @@ use prost::Message;
 use specfleet_grammar::{Form, MAX_FORM_BYTES};
 use specfleet_protocol::{convert::DistributionForm, limits::MessageLimits, v1::generate_request::Prompt};
 
+use crate::error::Overload;
+
 use super::{
     passed_on::{MAX_END_TOKENS, MAX_LOGIT_BIASES, MAX_REQUEST_ID_BYTES, VERSION_ID_DIGITS},
     *,
@@ -327,6 +329,22 @@ fn what_cannot_be_compiled_is_refused_under_its_own_field() {
     let endless = Rules { grammars: Err(specfleet_grammar::Error::NoEndToken), ..rules() };
     let refused = endless.check(of_form(Form::Regex("a".into())), Instant::now(), None).unwrap_err();
     assert!(refused.to_string().contains("no end token"), "{refused}");
+}
+
+#[test]
+fn forms_have_places_and_a_continuation_takes_one() {
+    let rules = rules();
+    let rules = Rules { grammars: rules.grammars.map(|grammars| grammars.with_places(3)), ..rules };
+    let ask = |n| rules.check(v1::GenerateRequest { n, ..of_form(Form::Regex("a".into())) }, Instant::now(), None);
+    let running = ask(2).unwrap();
+    let refused = ask(2).unwrap_err();
+    let cause = Overload::Grammars { n_grammars: 3 };
+    assert!(matches!(&refused, Error::Overloaded { cause: told, .. } if *told == cause), "{refused}");
+    assert!(ask(1).is_ok() && rules.check(text("a"), Instant::now(), None).is_ok());
+    drop(running);
+    assert!(ask(3).is_ok());
+    let never = ask(4).unwrap_err();
+    assert!(matches!(&never, Error::Invalid(violations) if violations[0].field == "n"), "{never}");
 }
 
 #[test]
