@@ -17,19 +17,21 @@ use specfleet_speculation::{
 };
 use tokio::sync::mpsc;
 
-use crate::error::Error;
+use crate::{engine::Permit, error::Error};
 
+mod delivery;
 mod generation;
 mod stop;
 mod unread;
 
+use delivery::{Delivery, Ended};
 pub(crate) use generation::Generation;
 use stop::StopMatcher;
 use unread::{Unread, UnreadSender};
 
 /// Bytes that a client may leave unread, for each continuation of its request: ten seconds of decoding at 10 ms a round,
-/// and with twenty alternatives beside each token three. The running continuations of a server with 320 places hold 160 MB of it
-/// at most. What ended ones have left is there until the client reads it, or its connection ends.
+/// and with twenty alternatives beside each token three. A continuation keeps its place until its end is delivered, so a
+/// server with 320 places holds 160 MB of it at most.
 const MAX_UNREAD_BYTES: usize = 512 << 10;
 
 /// What a client sees while its request runs.
@@ -48,7 +50,7 @@ pub(crate) enum Event {
 }
 
 /// A committed token with the text that it completes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OutputToken {
     pub(crate) token: TokenId,
     pub(crate) text: String,
@@ -61,7 +63,7 @@ pub(crate) struct OutputToken {
 }
 
 /// A token of a prompt that is scored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PromptToken {
     pub(crate) token: TokenId,
     /// Absent for the first one, which follows nothing.
@@ -83,7 +85,7 @@ type End = Result<v1::Finished, Error>;
 #[derive(Debug)]
 pub(crate) struct Output {
     events: UnreadSender,
-    ends: mpsc::Sender<End>,
+    ends: mpsc::Sender<Ended>,
     choice_index: u32,
     detokenizer: Detokenizer,
     stops: StopMatcher,
@@ -127,7 +129,7 @@ impl Output {
             min_tokens,
             spelled: spelled.clone(),
         };
-        ((0..n_choices).map(output).collect(), Generation::new(unread, ended, n))
+        ((0..n_choices).map(output).collect(), Generation::new(Delivery::new(unread, ended, n)))
     }
 
     /// Which of the request's continuations it is, from 0.
@@ -188,10 +190,10 @@ impl Output {
         self.events.send(Event::Committed { choice_index: self.choice_index, prompt, tokens, n_proposed })
     }
 
-    /// Ends the continuation. What was sent before is still delivered.
-    pub(crate) fn end(self, end: End) {
+    /// Ends the continuation. What was sent before is still delivered, and then its place is free.
+    pub(crate) fn end(self, end: End, place: Permit) {
         // A client that is gone does not want to know.
-        let _ = self.ends.try_send(end);
+        let _ = self.ends.try_send(Ended { end, place: Some(place) });
     }
 }
 

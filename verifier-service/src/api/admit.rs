@@ -65,15 +65,18 @@ impl Shared {
             finish_reason = Empty
         );
         let request_id = request.id.clone();
-        let generation = self.engine.generate(request, place, span.clone())?;
+        let generation = self.engine.generate(request, place, span.clone())?.watched();
         Ok(Running { generation, request_id, _span: span })
     }
 }
 
 /// What comes of `work`, which may have to wait for its turn, unless the deadline comes first.
-async fn in_time<T>(deadline: Option<Deadline>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub(super) async fn in_time<T, E: From<Error>>(
+    deadline: Option<Deadline>,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     let Some(Deadline { at, allowed }) = deadline else { return work.await };
-    timeout_at(at.into(), work).await.unwrap_or(Err(Error::Deadline(allowed)))
+    timeout_at(at.into(), work).await.unwrap_or_else(|_| Err(Error::Deadline(allowed).into()))
 }
 
 #[cfg(test)]
@@ -88,6 +91,6 @@ mod tests {
         let deadline = Some(Deadline { at: Instant::now() + allowed, allowed });
         let never = in_time(deadline, pending::<Result<(), Error>>()).await;
         assert!(matches!(never, Err(Error::Deadline(told)) if told == allowed), "{never:?}");
-        assert!(in_time(deadline, async { Ok(()) }).await.is_ok(), "what is there is there, however late");
+        assert!(in_time(deadline, async { Ok::<(), Error>(()) }).await.is_ok(), "what is there is there, however late");
     }
 }

@@ -36,6 +36,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::{Service, error::Error, service::Shared, telemetry::HttpMetrics};
 
 mod answer;
+mod blame;
 mod body;
 mod call;
 mod chat;
@@ -48,11 +49,12 @@ mod logprobs;
 mod messages;
 mod models;
 mod observe;
-mod partial;
 mod parts;
+mod pieces;
 mod request_id;
 mod response_format;
 mod sampling;
+mod schema;
 mod speculation;
 mod sse;
 mod structure;
@@ -149,12 +151,6 @@ struct Entered {
     shared: Arc<Shared>,
     drain: Drain,
     running: TaskTrackerToken,
-}
-
-impl Entered {
-    fn check_model(&self, asked: Option<&str>) -> Result<(), Failure> {
-        self.shared.check_model(asked)
-    }
 }
 
 impl FromRequestParts<Http> for Entered {

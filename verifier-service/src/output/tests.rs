@@ -1,7 +1,14 @@
 #![allow(clippy::unwrap_used)]
-use futures::{FutureExt, StreamExt};
+use std::time::{Duration, Instant};
 
-use super::*;
+use futures::{FutureExt, StreamExt};
+use tokio::time::{advance, sleep};
+
+use super::{
+    generation::{LONGEST_UNTAKEN, LOOK_INTERVAL},
+    *,
+};
+use crate::engine::Places;
 
 fn tokens(ids: &[TokenId]) -> Vec<CommittedToken> {
     ids.iter().map(|&token| CommittedToken { token, origin: Origin::Plain }).collect()
@@ -30,6 +37,17 @@ fn commit(output: &mut Output, ids: &[TokenId], end: RoundEnd) -> Result<(), Und
 fn single() -> (Output, Generation) {
     let (mut outputs, generation) = channel(1);
     (outputs.remove(0), generation)
+}
+
+/// The only place of a server.
+fn place() -> (Arc<Places>, Permit) {
+    let places = Arc::new(Places::new(1, Duration::MAX));
+    let place = Permit::new(places.clone(), places.take(Instant::now(), 1).unwrap());
+    (places, place)
+}
+
+fn is_free(places: &Places) -> bool {
+    places.take(Instant::now(), 1).is_ok()
 }
 
 fn finished(output: &Output) -> v1::Finished {
@@ -100,7 +118,7 @@ fn a_client_that_does_not_read_loses_its_stream_and_hears_why() {
     let (mut output, mut generation) = single();
     let (n_sent, n_bytes) = fill(&mut output, Vec::new);
     assert!(n_sent > 1000, "ten seconds of decoding at 10 ms a round: {n_sent}");
-    output.end(Err(Error::SlowClient { n_bytes, most: MAX_UNREAD_BYTES }));
+    output.end(Err(Error::SlowClient { n_bytes, most: MAX_UNREAD_BYTES }), place().1);
     let events = received(&mut generation);
     assert_eq!(texts(&events).len(), n_sent);
     assert!(matches!(events.last(), Some(Err(Error::SlowClient { .. }))));
@@ -122,6 +140,20 @@ fn what_is_left_unread_is_bounded_for_the_request_and_not_for_its_events() {
             assert!(matches!(output.committed(Vec::new(), Vec::new(), 0), Err(Undelivered::Full { .. })), "in all");
         }
     }
+}
+
+/// Whoever asks for many continuations, of which all but one end at once, has room for one.
+#[test]
+fn what_may_be_left_unread_shrinks_with_every_end() {
+    let (mut outputs, mut generation) = channel(128);
+    for mut output in outputs.drain(1..) {
+        commit(&mut output, &[2], RoundEnd::Length).unwrap();
+        let last = finished(&output);
+        output.end(Ok(last), place().1);
+    }
+    assert_eq!(received(&mut generation).len(), 2 * 127);
+    let (_, n_bytes) = fill(&mut outputs[0], Vec::new);
+    assert!((MAX_UNREAD_BYTES..MAX_UNREAD_BYTES + 1000).contains(&n_bytes), "{n_bytes}");
 }
 
 #[test]
@@ -169,7 +201,7 @@ fn a_stream_ends_after_the_last_continuation_and_starts_once() {
         output.started(1, 0).unwrap();
         commit(&mut output, &[2], RoundEnd::Length).unwrap();
         let last = finished(&output);
-        output.end(Ok(last));
+        output.end(Ok(last), place().1);
     }
     let events: Vec<Event> = received(&mut generation).into_iter().map(Result::unwrap).collect();
     let n_started = events.iter().filter(|event| matches!(event, Event::Started { .. })).count();
@@ -186,10 +218,79 @@ fn a_stream_ends_after_the_last_continuation_and_starts_once() {
 #[test]
 fn the_failure_of_one_continuation_ends_the_stream_and_tells_the_others() {
     let (mut outputs, mut generation) = channel(2);
-    outputs.remove(0).end(Err(Error::Draining));
+    outputs.remove(0).end(Err(Error::Draining), place().1);
     assert_eq!(received(&mut generation).len(), 1);
     assert_eq!(generation.next().now_or_never().map(|over| over.is_none()), Some(true));
     assert!(outputs[0].is_abandoned());
+}
+
+/// What it has left takes memory, so nobody else may have its place.
+#[test]
+fn a_continuation_keeps_its_place_until_the_client_has_taken_its_end() {
+    let end = || {
+        let (places, place) = place();
+        let (mut output, generation) = single();
+        commit(&mut output, &[2], RoundEnd::Length).unwrap();
+        let last = finished(&output);
+        output.end(Ok(last), place);
+        assert!(!is_free(&places));
+        (places, generation)
+    };
+    let (places, mut generation) = end();
+    assert!(generation.next().now_or_never().is_some() && !is_free(&places), "the end is still to come");
+    assert!(generation.next().now_or_never().is_some() && is_free(&places));
+    let (places, generation) = end();
+    drop(generation);
+    assert!(is_free(&places));
+}
+
+/// An ended request with some events that nobody has taken, watched.
+fn left(n_events: usize) -> (Arc<Places>, Generation) {
+    let (places, place) = place();
+    let (mut output, generation) = single();
+    for _ in 0..n_events {
+        commit(&mut output, &[2], RoundEnd::Open).unwrap();
+    }
+    let last = finished(&output);
+    output.end(Ok(last), place);
+    (places, generation.watched())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_ended_request_has_left_is_dropped_when_nothing_of_it_is_taken() {
+    let (places, mut generation) = left(1000);
+    assert!(generation.next().await.unwrap().is_ok());
+    sleep(LONGEST_UNTAKEN - LOOK_INTERVAL).await;
+    assert!(!is_free(&places), "too early");
+    sleep(4 * LOOK_INTERVAL).await;
+    assert!(is_free(&places), "the memory of others");
+    let events = received(&mut generation);
+    assert!(matches!(events[..], [Err(Error::Untaken { n_bytes: 50_000.., .. })]), "{events:?}");
+    assert!(generation.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_what_is_left_slowly_gets_all_of_it() {
+    let (places, mut generation) = left(10);
+    for _ in 0..10 {
+        sleep(LONGEST_UNTAKEN - 2 * LOOK_INTERVAL).await;
+        assert!(matches!(generation.next().await, Some(Ok(Event::Committed { .. }))));
+    }
+    assert!(matches!(generation.next().await, Some(Ok(Event::Finished(_)))) && is_free(&places));
+}
+
+/// However long it takes, and however late the client was then.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_runs_is_not_watched() {
+    let (mut output, generation) = single();
+    let mut generation = generation.watched();
+    commit(&mut output, &[2], RoundEnd::Open).unwrap();
+    sleep(10 * LONGEST_UNTAKEN).await;
+    commit(&mut output, &[2], RoundEnd::Length).unwrap();
+    let last = finished(&output);
+    output.end(Ok(last), place().1);
+    advance(LOOK_INTERVAL * 2).await;
+    assert_eq!(received(&mut generation).into_iter().filter(Result::is_ok).count(), 3);
 }
 
 #[test]
@@ -207,7 +308,7 @@ async fn the_last_tokens_come_before_the_end_even_if_the_runtime_cuts_a_turn_sho
         let engine = std::thread::spawn(move || {
             commit(&mut output, &[2], RoundEnd::Length).unwrap();
             let last = finished(&output);
-            output.end(Ok(last));
+            output.end(Ok(last), place().1);
         });
         let first = tokio::spawn(async move {
             loop {

@@ -22,32 +22,39 @@ use super::{Event, OutputToken, PromptToken, TokenScore, Undelivered};
 #[derive(Clone, Debug)]
 pub(super) struct UnreadSender {
     events: mpsc::UnboundedSender<Event>,
-    n_bytes: Arc<AtomicUsize>,
-    most: usize,
+    account: Arc<Account>,
 }
 
 /// The client's end.
 #[derive(Debug)]
 pub(super) struct Unread {
     events: mpsc::UnboundedReceiver<Event>,
-    n_bytes: Arc<AtomicUsize>,
+    account: Arc<Account>,
+}
+
+#[derive(Debug)]
+struct Account {
+    /// Bytes that wait to be read.
+    n_bytes: AtomicUsize,
+    /// So many are kept.
+    most: AtomicUsize,
 }
 
 /// Both ends of a channel that keeps `most` bytes and the event that exceeds them.
 pub(super) fn channel(most: usize) -> (UnreadSender, Unread) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let n_bytes = Arc::<AtomicUsize>::default();
-    (UnreadSender { events: sender, n_bytes: n_bytes.clone(), most }, Unread { events: receiver, n_bytes })
+    let account = Arc::new(Account { n_bytes: AtomicUsize::new(0), most: AtomicUsize::new(most) });
+    (UnreadSender { events: sender, account: account.clone() }, Unread { events: receiver, account })
 }
 
 impl UnreadSender {
     /// Never waits.
     pub(super) fn send(&self, event: Event) -> Result<(), Undelivered> {
-        let n_bytes = self.n_bytes.load(Relaxed);
-        if n_bytes > self.most {
-            return Err(Undelivered::Full { n_bytes, most: self.most });
+        let (n_bytes, most) = (self.account.n_bytes.load(Relaxed), self.account.most.load(Relaxed));
+        if n_bytes > most {
+            return Err(Undelivered::Full { n_bytes, most });
         }
-        self.n_bytes.fetch_add(event.n_bytes(), Relaxed);
+        self.account.n_bytes.fetch_add(event.n_bytes(), Relaxed);
         self.events.send(event).map_err(|SendError(_)| Undelivered::Gone)
     }
 
@@ -70,7 +77,17 @@ impl Unread {
     }
 
     fn was_read(&self, event: &Event) {
-        self.n_bytes.fetch_sub(event.n_bytes(), Relaxed);
+        self.account.n_bytes.fetch_sub(event.n_bytes(), Relaxed);
+    }
+
+    /// What waits to be read.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.account.n_bytes.load(Relaxed)
+    }
+
+    /// From now on so many bytes fewer are kept.
+    pub(super) fn keep_less(&self, n_bytes: usize) {
+        self.account.most.fetch_sub(n_bytes, Relaxed);
     }
 
     pub(super) fn close(&mut self) {

@@ -4,7 +4,7 @@ use crate::fake::Fake;
 use crate::specctl::run;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drafts_their_trust_and_the_evidence_are_shown() {
+async fn drafts_their_trust_the_evidence_and_a_fall_of_acceptance_are_shown() {
     let fake = Fake::start().await;
     insta::assert_snapshot!(run(&fake, &["drafts"]).await.ok());
 }

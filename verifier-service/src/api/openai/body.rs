@@ -5,21 +5,26 @@
 //!
 //! A large body takes long to read, and much memory while it is read: a list of ids thirty times its size. So there is
 //! room for a few at a time ([`crate::texts`]), it is taken before the first byte is read, and all reading is done where
-//! it holds up no stream. Small bodies are read on the spot.
+//! it holds up no stream. Small bodies are read on the spot. The call's deadline counts all the while.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{self, Body, Bytes},
-    extract::{FromRequest, Request},
+    extract::{FromRequest, FromRequestParts, Request},
     http::header::CONTENT_LENGTH,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::{Http, failure::Failure};
-use crate::{service::Shared, texts::Room};
+use super::{Http, call::Wishes, failure::Failure};
+use crate::{
+    api::admit::in_time,
+    request::Deadline,
+    service::Shared,
+    texts::{Room, Texts},
+};
 
 /// A prompt of a hundred thousand ids takes 700 KB, and several prompts may share a request.
 const MAX_BODY_BYTES: usize = 4 << 20;
@@ -34,6 +39,7 @@ pub(super) struct Fields {
     map: Map<String, Value>,
     /// If it is large.
     room: Option<Room>,
+    deadline: Option<Deadline>,
 }
 
 impl Fields {
@@ -64,8 +70,8 @@ impl Fields {
         if self.room.is_none() {
             return make(shared, self);
         }
-        let for_thread = shared.clone();
-        shared.texts.read(move || make(&for_thread, self)).await?
+        let (for_thread, deadline) = (shared.clone(), self.deadline);
+        in_time(deadline, async { shared.texts.read(move || make(&for_thread, self)).await? }).await
     }
 
     /// The same for what takes long however small the fields are.
@@ -75,7 +81,7 @@ impl Fields {
         make: impl FnOnce(&Shared, Self) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         if self.room.is_none() {
-            self.room = Some(shared.texts.room().await?);
+            self.room = Some(in_time(self.deadline, shared.texts.room()).await?);
         }
         self.make(shared, make).await
     }
@@ -86,19 +92,29 @@ impl FromRequest<Http> for Fields {
     type Rejection = Failure;
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, Failure> {
-        let texts = &http.shared()?.texts;
-        let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if length.is_some_and(|length: usize| length > MAX_BODY_BYTES) {
-            return Err(Failure::too_large(MAX_BODY_BYTES));
-        }
-        if length.is_some_and(|length| length <= LARGE_BODY_BYTES) {
-            return Ok(Self { map: parse(&received(request.into_body()).await?)?, room: None });
-        }
-        // Its length may be known at its end only.
-        let room = texts.room().await?;
-        let bytes = received(request.into_body()).await?;
-        texts.read(move || Ok(Self { map: parse(&bytes)?, room: Some(room) })).await?
+        let (mut parts, body) = request.into_parts();
+        let deadline = Wishes::from_request_parts(&mut parts, http).await?.deadline;
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let (map, room) = in_time(deadline, receive(body, length, &http.shared()?.texts)).await?;
+        Ok(Self { map, room, deadline })
     }
+}
+
+async fn receive(
+    body: Body,
+    length: Option<usize>,
+    texts: &Texts,
+) -> Result<(Map<String, Value>, Option<Room>), Failure> {
+    if length.is_some_and(|length| length > MAX_BODY_BYTES) {
+        return Err(Failure::too_large(MAX_BODY_BYTES));
+    }
+    if length.is_some_and(|length| length <= LARGE_BODY_BYTES) {
+        return Ok((parse(&received(body).await?)?, None));
+    }
+    // Its length may be known at its end only.
+    let room = texts.room().await?;
+    let bytes = received(body).await?;
+    texts.read(move || Ok((parse(&bytes)?, Some(room)))).await?
 }
 
 async fn received(body: Body) -> Result<Bytes, Failure> {

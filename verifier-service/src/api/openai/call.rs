@@ -11,9 +11,9 @@ use specfleet_protocol::v1::GenerateRequest;
 
 use super::{
     Entered, REQUEST_TIMEOUT,
-    answer::{self, Chunks, Head, Spelling},
+    answer::{Chunks, Head, Spelling, collect},
     content::Form,
-    events::Events,
+    events::CallEvents,
     failure::Failure,
     request_id::RequestId,
     sampling::Settings,
@@ -26,13 +26,13 @@ use crate::{
     service::Shared,
 };
 
-/// What a call's headers say.
-#[derive(Debug)]
+/// What a call's headers say, and when they came. The same for all who ask about one call.
+#[derive(Clone, Debug)]
 pub(super) struct Wishes {
     /// Names the call in logs, traces and answers.
     pub(super) request_id: String,
     arrived: Instant,
-    deadline: Option<Deadline>,
+    pub(super) deadline: Option<Deadline>,
 }
 
 /// Requests that are answered together.
@@ -51,19 +51,20 @@ impl Call {
         let n_choices = n_of_prompt * self.requests.len();
         let with_logprobs = self.requests.iter().any(|request| request.top_logprobs.is_some());
         let Self { entered, wishes, settings, requests } = self;
-        let running = admit(&entered, &wishes, requests).await.inspect_err(|error| {
-            entered.shared.engine.count_refusal(error);
+        let running = admit(&entered, &wishes, requests).await.map_err(|error| {
+            entered.shared.engine.count_refusal(&error);
+            spelling.error(error)
         })?;
         let fingerprint = entered.shared.fingerprint(settings.speculation.as_ref());
         let head = Head::new::<S>(&wishes.request_id, &entered.shared.identity.label, fingerprint);
         let tokenizer = entered.shared.rules.tokenizer.clone();
         let form = Form { tokenizer, with_logprobs, n_of_prompt, n_choices, sought: spelling.sought() };
-        let events = Events::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
+        let events = CallEvents::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
         if settings.is_stream() {
             return Ok(sse::respond(events, Chunks::new(head, form, spelling, settings.wants_usage())));
         }
-        let body = answer::collect(events, &head, &form, &spelling).await?;
-        Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+        let whole = collect(events, head, form, spelling).await?;
+        Ok(([(CONTENT_TYPE, "application/json")], whole.into_body()).into_response())
     }
 }
 
@@ -97,10 +98,15 @@ impl<S: Sync> FromRequestParts<S> for Wishes {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        if let Some(known) = parts.extensions.get::<Self>() {
+            return Ok(known.clone());
+        }
         let arrived = Instant::now();
         // A call without a name would get one from the rules.
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        Ok(Self { request_id, arrived, deadline: deadline(&parts.headers, arrived)? })
+        let wishes = Self { request_id, arrived, deadline: deadline(&parts.headers, arrived)? };
+        parts.extensions.insert(wishes.clone());
+        Ok(wishes)
     }
 }
 

@@ -158,8 +158,9 @@ impl Spelling for Completions {
     type Choice = Choice;
     type Piece = Choice;
 
-    fn whole(&self, index: usize, content: Content, reason: &'static str) -> Choice {
-        Choice::new(index, content, Some(reason))
+    fn whole(&self, index: usize, mut content: Content, reason: Option<&'static str>) -> Choice {
+        content.parts.text.insert_str(0, self.echo(index).unwrap_or_default());
+        Choice::new(index, content, reason)
     }
 
     fn opening(&self, _: usize) -> Option<Choice> {

@@ -3,9 +3,10 @@
 use std::{ops::Range, sync::Arc};
 
 use specfleet_model::tokenizer::{Detokenizer, Tokenizer};
+use specfleet_speculation::TokenId;
 
 use super::{
-    logprobs::Scored,
+    logprobs::{Scored, ScoredTokens},
     parts::{Parts, Sought, Splitter},
 };
 use crate::output::{OutputToken, PromptToken};
@@ -15,8 +16,8 @@ use crate::output::{OutputToken, PromptToken};
 pub(super) struct Content {
     pub(super) parts: Parts,
     /// Its tokens, if they are wanted with their scores.
-    pub(super) tokens: Option<Vec<Scored>>,
-    /// Characters of the continuation's text before it.
+    pub(super) tokens: Option<ScoredTokens>,
+    /// Characters of the continuation's text before that of its own tokens.
     pub(super) offset: usize,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Reader(Option<Splitter>);
 impl Form {
     /// Nothing yet of a continuation.
     pub(super) fn content(&self) -> Content {
-        Content { tokens: self.with_logprobs.then(Vec::new), ..Content::default() }
+        Content { tokens: self.with_logprobs.then(ScoredTokens::default), ..Content::default() }
     }
 
     /// The continuations of the prompt that `choice` continues.
@@ -48,14 +49,33 @@ impl Form {
         first..first + self.n_of_prompt
     }
 
-    /// A prompt's tokens, with the text that each completes.
-    pub(super) fn scored_prompt(&self, prompt: &[PromptToken]) -> Vec<Scored> {
-        let mut detokenizer = Detokenizer::new();
+    /// A prompt's tokens, each with the characters of the prompt's `text` that it stands for.
+    pub(super) fn scored_prompt(&self, prompt: &[PromptToken], text: &str) -> Arc<[Scored]> {
+        let (mut detokenizer, mut rest) = (Detokenizer::new(), text.chars());
         let scored = |PromptToken { token, score }: &PromptToken| {
-            let n_chars = detokenizer.push(&self.tokenizer, *token).chars().count();
+            let shown = self.shown(*token, &mut detokenizer, rest.as_str());
+            let n_chars = rest.by_ref().take(shown.chars().count()).count();
             Scored::new(*token, n_chars, score.as_ref(), &self.tokenizer)
         };
         prompt.iter().map(scored).collect()
+    }
+
+    /// What a prompt's next token is of the `rest` of its text.
+    fn shown(&self, token: TokenId, detokenizer: &mut Detokenizer, rest: &str) -> String {
+        let text = detokenizer.push(&self.tokenizer, token);
+        if self.tokenizer.is_special(token) {
+            // No text, unless the client wrote its name.
+            let name = String::from_utf8_lossy(self.tokenizer.spelling(token).unwrap_or_default());
+            return if rest.starts_with(&*name) { name.into_owned() } else { text };
+        }
+        // Some tokenizers put a blank before a text.
+        let without_blank = text.trim_start();
+        if !rest.starts_with(&text) && rest.starts_with(without_blank) { without_blank.to_owned() } else { text }
+    }
+
+    /// Characters of an echoed prompt, for those who want to know where tokens begin.
+    pub(super) fn n_echoed(&self, echo: Option<&str>) -> usize {
+        echo.filter(|_| self.with_logprobs).map_or(0, |echo| echo.chars().count())
     }
 
     /// One for each continuation.
@@ -71,7 +91,7 @@ impl Form {
                 None => content.parts.text.push_str(&token.text),
             }
             if let Some(scored) = &mut content.tokens {
-                scored.extend(Scored::of(&token, &self.tokenizer));
+                scored.push(&token, &self.tokenizer);
             }
         }
     }
@@ -103,6 +123,13 @@ impl Content {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.tokens.as_ref().is_none_or(Vec::is_empty)
+        self.parts.is_empty() && self.tokens.as_ref().is_none_or(ScoredTokens::is_empty)
+    }
+
+    /// Has the tokens of its prompt before its own.
+    pub(super) fn put_before(&mut self, prompt: &Arc<[Scored]>) {
+        if let Some(tokens) = &mut self.tokens {
+            tokens.put_before(prompt);
+        }
     }
 }

@@ -28,7 +28,7 @@ const LONGEST_STEP: Duration = Duration::from_secs(1);
 
 /// What a call has to tell. Continuations are counted over all prompts: first those of the first one.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum CallEvent {
     /// A prompt was admitted.
     Started { first_choice: usize, n_prompt: usize, n_reused: usize },
     /// Tokens of a continuation; with the first of a call that wants its prompts scored, the prompt.
@@ -38,7 +38,7 @@ pub(super) enum Event {
 }
 
 /// Over when all continuations are finished, or with the first error. Dropping it cancels what still runs.
-pub(super) struct Events {
+pub(super) struct CallEvents {
     prompts: SelectAll<Prompt>,
     early_end: BoxFuture<'static, Error>,
     /// Holds up a drain until dropped.
@@ -50,7 +50,7 @@ struct Prompt {
     first_choice: usize,
 }
 
-impl Events {
+impl CallEvents {
     /// Of prompts that run, each with `n_choices` continuations, until `deadline`, and no longer than `drain` allows.
     pub(super) fn new(
         running: Vec<Running>,
@@ -86,8 +86,8 @@ fn early_end(drain: &Drain, deadline: Option<Deadline>) -> BoxFuture<'static, Er
     .boxed()
 }
 
-impl Stream for Events {
-    type Item = Result<Event, Error>;
+impl Stream for CallEvents {
+    type Item = Result<CallEvent, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut next = self.prompts.poll_next_unpin(context);
@@ -106,7 +106,7 @@ impl Stream for Events {
 }
 
 impl Stream for Prompt {
-    type Item = Result<Event, Error>;
+    type Item = Result<CallEvent, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let first_choice = self.first_choice;
@@ -114,14 +114,14 @@ impl Stream for Prompt {
     }
 }
 
-fn of_call(event: output::Event, first_choice: usize) -> Event {
+fn of_call(event: output::Event, first_choice: usize) -> CallEvent {
     match event {
-        output::Event::Started { n_prompt, n_reused } => Event::Started { first_choice, n_prompt, n_reused },
+        output::Event::Started { n_prompt, n_reused } => CallEvent::Started { first_choice, n_prompt, n_reused },
         output::Event::Committed { choice_index, prompt, tokens, .. } => {
-            Event::Committed { choice: first_choice + choice_index as usize, prompt, tokens }
+            CallEvent::Committed { choice: first_choice + choice_index as usize, prompt, tokens }
         }
         output::Event::Finished(finished) => {
-            Event::Finished { choice: first_choice + finished.choice_index as usize, finished }
+            CallEvent::Finished { choice: first_choice + finished.choice_index as usize, finished }
         }
     }
 }

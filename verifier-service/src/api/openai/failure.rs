@@ -9,7 +9,8 @@
 //! | [`Error::DraftUnavailable`] | 409 | `draft_unavailable` |
 //! | a body that does not arrive | 408 | `body_too_slow` |
 //! | a body beyond the limit | 413 | `body_too_large` |
-//! | [`Error::Overloaded`], [`Error::SlowClient`] | 429 | `overloaded`, `slow_client` |
+//! | [`Error::Overloaded`] | 429 | `overloaded` |
+//! | [`Error::SlowClient`], [`Error::Untaken`] | 429 | `slow_client` |
 //! | [`Error::ModelFailed`] | 500 | `model_failed` |
 //! | the model is being loaded, [`Error::Draining`] | 503 | `loading`, `draining` |
 //! | [`Error::Deadline`] | 504 | `deadline_exceeded` |
@@ -21,12 +22,15 @@ use std::time::Duration;
 
 use axum::{
     Json,
-    http::{HeaderName, HeaderValue, StatusCode, header::RETRY_AFTER},
+    http::{
+        HeaderName, HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use serde_json::Value;
 
+use super::pieces::Pieces;
 use crate::error::{Error, RETRY_AFTER as RETRY_AFTER_DRAINING, Violation};
 
 /// Read by the `openai` package before `retry-after`.
@@ -36,6 +40,8 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// A model of some hundred megabytes is loaded within seconds.
 const RETRY_AFTER_LOADING: Duration = Duration::from_secs(2);
 
+const JSON: (HeaderName, &str) = (CONTENT_TYPE, "application/json");
+
 const INVALID_REQUEST: &str = "invalid_request_error";
 const SERVER_ERROR: &str = "server_error";
 
@@ -44,7 +50,8 @@ const SERVER_ERROR: &str = "server_error";
 pub(super) struct Failure {
     status: StatusCode,
     body: Body,
-    partial: Option<Box<Value>>,
+    /// What was verified before.
+    partial: Option<Pieces>,
     retry: Retry,
 }
 
@@ -69,9 +76,6 @@ struct Body {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ErrorBody {
     error: Body,
-    /// What was verified of an answer that breaks off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partial: Option<Box<Value>>,
 }
 
 impl Failure {
@@ -126,21 +130,8 @@ impl Failure {
     }
 
     /// Brings along what was verified before.
-    pub(super) fn with_partial(self, partial: Option<Value>) -> Self {
-        Self { partial: partial.map(Box::new), ..self }
-    }
-
-    /// Whether it refuses a field of this name, or a part of that field.
-    pub(super) fn is_about(&self, field: &str) -> bool {
-        let part = self.body.param.as_deref().and_then(|param| param.strip_prefix(field));
-        part.is_some_and(|part| part.is_empty() || part.starts_with('.'))
-    }
-
-    /// The same about the field that the client wrote, where the request's one form has another.
-    pub(super) fn renamed(self, field: &str) -> Self {
-        let Some(old) = &self.body.param else { return self };
-        let message = self.body.message.replacen(old.as_str(), field, 1);
-        Self { body: Body { message, param: Some(field.to_owned()), ..self.body }, ..self }
+    pub(super) fn with_partial(self, partial: Pieces) -> Self {
+        Self { partial: Some(partial), ..self }
     }
 
     fn retrying(self, retry: Retry) -> Self {
@@ -149,7 +140,7 @@ impl Failure {
 
     /// What the last event of a stream that fails says.
     pub(super) fn into_event(self) -> ErrorBody {
-        ErrorBody { error: self.body, partial: self.partial }
+        ErrorBody { error: self.body }
     }
 }
 
@@ -172,7 +163,7 @@ impl From<Error> for Failure {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "overloaded", message)
                     .retrying(Retry::After(retry_after))
             }
-            Error::SlowClient { .. } => {
+            Error::SlowClient { .. } | Error::Untaken { .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "slow_client", message)
             }
             Error::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, SERVER_ERROR, "draining", message)
@@ -191,8 +182,12 @@ impl From<Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let (status, retry) = (self.status, self.retry);
-        let mut response = (status, Json(self.into_event())).into_response();
+        let Self { status, body, partial, retry } = self;
+        let error = ErrorBody { error: body };
+        let mut response = match partial.map(|partial| partial.within(&error, "partial")) {
+            Some(Ok(pieces)) => (status, [JSON], pieces.into_body()).into_response(),
+            _ => (status, Json(error)).into_response(),
+        };
         let headers = response.headers_mut();
         match retry {
             Retry::AsUsual => {}

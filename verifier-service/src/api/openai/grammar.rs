@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use specfleet_grammar::WHITE_SPACE;
 use specfleet_protocol::v1::{OutputGrammar, output_grammar::Form};
 
-use super::tools::Tools;
+use super::{schema::without_annotations, tools::Tools};
 use crate::dialect::{CallForm, Dialect, Tag};
 
 /// The form of an answer to what was asked; `None` if it is free.
@@ -34,6 +34,29 @@ pub(super) fn grammar(
     Some(OutputGrammar { form: Some(form) })
 }
 
+/// What a schema in a grammar is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SchemaOf {
+    /// The answer.
+    Answer,
+    /// The arguments of a function, by its number among those that may be called.
+    Function(usize),
+}
+
+impl SchemaOf {
+    /// Whose schema stands on a line of a grammar.
+    pub(super) fn line(line: &str) -> Option<Self> {
+        let (rule, expression) = line.split_once(": ")?;
+        if !expression.starts_with(JSON) {
+            return None;
+        }
+        match rule {
+            ANSWER => Some(Self::Answer),
+            rule => rule.strip_prefix(FUNCTION)?.strip_suffix(ARGUMENTS)?.parse().ok().map(Self::Function),
+        }
+    }
+}
+
 /// A grammar in llguidance's dialect of Lark: lower-case names are rules, upper-case ones regular expressions.
 struct Lark<'a> {
     dialect: &'a Dialect,
@@ -42,6 +65,13 @@ struct Lark<'a> {
 
 /// Where a schema says how it is written.
 const OPTIONS: &str = "x-guidance";
+/// What a rule that is a schema begins with.
+const JSON: &str = "%json ";
+/// The rule of an answer that is JSON.
+const ANSWER: &str = "json";
+/// What the names of functions' rules begin with, and those of their arguments end with.
+const FUNCTION: &str = "function_";
+const ARGUMENTS: &str = "_arguments";
 /// Any text.
 const TEXT: &str = "/(?s:.*)/";
 
@@ -60,7 +90,7 @@ impl Lark<'_> {
             self.calls(tools, form);
         }
         if let Some(schema) = schema.filter(|_| answer != "calls") {
-            self.rule("json", &format!("%json {}", with_spaces(schema)));
+            self.rule(ANSWER, &format!("{JSON}{}", with_spaces(schema)));
         }
         self.rule("LINES", r"/\n+/");
         self.start(answer, &format!("LINES? ({answer})"));
@@ -139,13 +169,13 @@ impl Lark<'_> {
 
     fn functions(&mut self, tools: &Tools, form: &CallForm) {
         let numbers = 0..tools.callable.len();
-        let names: Vec<String> = numbers.map(|number| format!("function_{number}")).collect();
+        let names: Vec<String> = numbers.map(|number| format!("{FUNCTION}{number}")).collect();
         self.rule("function", &names.join(" | "));
         for (name, function) in names.iter().zip(&tools.callable) {
             let head = format!(r#"{{"name": "{}", "{}": "#, function.name, form.arguments_key());
-            self.rule(name, &format!("{} {name}_arguments {}", literal(&head), literal("}")));
-            let arguments = Value::Object(with_options(function.arguments.clone(), templates_spacing()));
-            self.rule(&format!("{name}_arguments"), &format!("%json {arguments}"));
+            self.rule(name, &format!("{} {name}{ARGUMENTS} {}", literal(&head), literal("}")));
+            let arguments = with_options(&function.arguments, templates_spacing());
+            self.rule(&format!("{name}{ARGUMENTS}"), &format!("{JSON}{arguments}"));
         }
     }
 
@@ -189,16 +219,15 @@ fn escaped(tag: &str) -> String {
 /// comes no JSON.
 fn with_spaces(schema: &Value) -> Value {
     match schema {
-        Value::Object(schema) => {
-            Value::Object(with_options(schema.clone(), json!({"whitespace_pattern": WHITE_SPACE})))
-        }
+        Value::Object(schema) => with_options(schema, json!({"whitespace_pattern": WHITE_SPACE})),
         other => other.clone(),
     }
 }
 
-fn with_options(mut schema: Map<String, Value>, options: Value) -> Map<String, Value> {
+fn with_options(schema: &Map<String, Value>, options: Value) -> Value {
+    let mut schema = without_annotations(schema);
     schema.insert(OPTIONS.to_owned(), options);
-    schema
+    Value::Object(schema)
 }
 
 /// As Python's `json.dumps` writes them, and with it every template.

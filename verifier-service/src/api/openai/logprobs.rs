@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 use specfleet_model::tokenizer::Tokenizer;
 use specfleet_speculation::TokenId;
 
@@ -22,13 +22,9 @@ impl Serialize for Logprob {
     }
 }
 
-/// A token with its score, ready to be written in either form. Clones share everything: the prompt of a call is scored
-/// once, and stands before each of its continuations.
-#[derive(Clone, Debug)]
-pub(super) struct Scored(Arc<Entry>);
-
+/// A token with its score, ready to be written in either form.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Scored {
     token: Spelled,
     /// Characters of the text that the token completes.
     n_chars: usize,
@@ -36,29 +32,57 @@ struct Entry {
     score: Option<(Logprob, Vec<(Spelled, Logprob)>)>,
 }
 
+/// Tokens of a continuation, those of its prompt first if they are wanted too. The prompt of a call is scored once and
+/// stands before each of its continuations: they share it.
+#[derive(Debug, Default)]
+pub(super) struct ScoredTokens {
+    prompt: Arc<[Scored]>,
+    own: Vec<Scored>,
+}
+
 /// A token as it is spelled. A part of a character is no text by itself.
 #[derive(Clone, Debug)]
 struct Spelled(Vec<u8>);
 
 impl Scored {
-    /// A token of an answer; `None` if it was not scored.
-    pub(super) fn of(token: &OutputToken, tokenizer: &Tokenizer) -> Option<Self> {
-        token.score.as_ref().map(|score| Self::new(token.token, token.n_chars, Some(score), tokenizer))
-    }
-
     pub(super) fn new(token: TokenId, n_chars: usize, score: Option<&TokenScore>, tokenizer: &Tokenizer) -> Self {
         let spelled = |token| Spelled(tokenizer.spelling(token).unwrap_or_default().to_vec());
         let score = score.map(|TokenScore { logprob, top }| {
             let top = top.iter().map(|&(token, logprob)| (spelled(token), Logprob(logprob)));
             (Logprob(*logprob), top.collect())
         });
-        Self(Arc::new(Entry { token: spelled(token), n_chars, score }))
+        Self { token: spelled(token), n_chars, score }
     }
 }
 
-/// Characters that tokens complete, shown or not: text that may yet become a stop string is shown with a later one.
-pub(super) fn n_chars(tokens: Option<&[Scored]>) -> usize {
-    tokens.into_iter().flatten().map(|scored| scored.0.n_chars).sum()
+impl ScoredTokens {
+    pub(super) fn of_prompt(prompt: Arc<[Scored]>) -> Self {
+        Self { prompt, own: Vec::new() }
+    }
+
+    pub(super) fn put_before(&mut self, prompt: &Arc<[Scored]>) {
+        self.prompt = prompt.clone();
+    }
+
+    /// Adds a token of the continuation, if it was scored.
+    pub(super) fn push(&mut self, token: &OutputToken, tokenizer: &Tokenizer) {
+        let scored = token.score.as_ref().map(|score| Scored::new(token.token, token.n_chars, Some(score), tokenizer));
+        self.own.extend(scored);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.prompt.is_empty() && self.own.is_empty()
+    }
+
+    /// Characters that the continuation's own tokens complete, shown or not: text that may yet become a stop string is
+    /// shown with a later one.
+    pub(super) fn n_chars(&self) -> usize {
+        self.own.iter().map(|scored| scored.n_chars).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Scored> {
+        self.prompt.iter().chain(&self.own)
+    }
 }
 
 impl Spelled {
@@ -98,50 +122,76 @@ struct ChatAlternative {
 }
 
 impl ChatLogprobs {
-    pub(super) fn new(tokens: Vec<Scored>) -> Self {
+    pub(super) fn new(tokens: &ScoredTokens) -> Self {
         let alternative = |token: &Spelled, logprob: Logprob| ChatAlternative {
             token: token.text(),
             logprob,
             bytes: token.0.clone(),
         };
-        let content = tokens.into_iter().filter_map(|Scored(entry)| {
-            let (logprob, top) = entry.score.as_ref()?;
+        let content = tokens.iter().filter_map(|scored| {
+            let (logprob, top) = scored.score.as_ref()?;
             let top_logprobs = top.iter().map(|(token, logprob)| alternative(token, *logprob)).collect();
-            Some(ChatToken { token: alternative(&entry.token, *logprob), top_logprobs })
+            Some(ChatToken { token: alternative(&scored.token, *logprob), top_logprobs })
         });
         Self { content: content.collect(), refusal: None }
     }
 }
 
-/// The form of `/v1/completions`: lists of one entry for each token.
-#[derive(Debug, Default, Serialize)]
+/// The form of `/v1/completions`: lists of one entry for each token. They are made while they are written, since those of a
+/// prompt are long.
+#[derive(Debug)]
 pub(super) struct CompletionLogprobs {
-    tokens: Vec<String>,
-    token_logprobs: Vec<Option<Logprob>>,
-    /// The likeliest tokens and, whether or not it is among them, the token itself. Of tokens that are spelled alike, which
-    /// this form cannot tell apart, the token itself counts, or else the likeliest.
-    top_logprobs: Vec<Option<BTreeMap<String, Logprob>>>,
-    /// Where the text of each token begins, in characters from the beginning of the text. A token in the middle of a
-    /// character begins where the character does.
-    text_offset: Vec<usize>,
+    tokens: ScoredTokens,
+    /// Characters of the text before that of the continuation's own tokens.
+    offset: usize,
 }
 
 impl CompletionLogprobs {
-    /// Of tokens whose text begins after `offset` characters.
-    pub(super) fn new(tokens: Vec<Scored>, mut offset: usize) -> Self {
-        let mut lists = Self::default();
-        for Scored(entry) in tokens {
-            let name = entry.token.name();
-            lists.text_offset.push(offset);
-            offset += entry.n_chars;
-            lists.token_logprobs.push(entry.score.as_ref().map(|(logprob, _)| *logprob));
-            lists.top_logprobs.push(entry.score.as_ref().map(|(logprob, top)| {
-                // A later entry takes the place of an earlier one, and the likeliest come first.
-                let top = top.iter().rev().map(|(token, logprob)| (token.name(), *logprob));
-                top.chain([(name.clone(), *logprob)]).collect()
-            }));
-            lists.tokens.push(name);
-        }
-        lists
+    pub(super) fn new(tokens: ScoredTokens, offset: usize) -> Self {
+        Self { tokens, offset }
+    }
+
+    /// Where the text of each token begins, in characters from the beginning of the text. A token in the middle of a
+    /// character begins where the character does.
+    fn offsets(&self) -> impl Iterator<Item = usize> {
+        let begin_at = |first: usize, tokens: &[Scored]| {
+            let ends = tokens.iter().scan(first, |end, scored| {
+                let begin = *end;
+                *end += scored.n_chars;
+                Some(begin)
+            });
+            ends.collect::<Vec<_>>()
+        };
+        [begin_at(0, &self.tokens.prompt), begin_at(self.offset, &self.tokens.own)].into_iter().flatten()
+    }
+}
+
+/// The likeliest tokens and, whether or not it is among them, the token itself. Of tokens that are spelled alike, which
+/// this form cannot tell apart, the token itself counts, or else the likeliest.
+fn by_name(scored: &Scored) -> Option<BTreeMap<String, Logprob>> {
+    let (logprob, top) = scored.score.as_ref()?;
+    // A later entry takes the place of an earlier one, and the likeliest come first.
+    let top = top.iter().rev().map(|(token, logprob)| (token.name(), *logprob));
+    Some(top.chain([(scored.token.name(), *logprob)]).collect())
+}
+
+impl Serialize for CompletionLogprobs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let logprob = |scored: &Scored| scored.score.as_ref().map(|(logprob, _)| *logprob);
+        let mut lists = serializer.serialize_struct("CompletionLogprobs", 4)?;
+        lists.serialize_field("tokens", &List(|| self.tokens.iter().map(|scored| scored.token.name())))?;
+        lists.serialize_field("token_logprobs", &List(|| self.tokens.iter().map(logprob)))?;
+        lists.serialize_field("top_logprobs", &List(|| self.tokens.iter().map(by_name)))?;
+        lists.serialize_field("text_offset", &List(|| self.offsets()))?;
+        lists.end()
+    }
+}
+
+/// A list whose items are made one by one.
+struct List<F>(F);
+
+impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for List<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
     }
 }

@@ -4,7 +4,7 @@
 //! comes before it and no `[DONE]` after it: a client that knows only these two must not take half an answer for a
 //! whole one.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use axum::response::{
     IntoResponse, Response,
@@ -13,8 +13,8 @@ use axum::response::{
 use futures::{Stream, StreamExt, stream};
 
 use super::{
-    answer::{Chunks, Spelling},
-    events::{Event, Events},
+    answer::{Chunk, Chunks, Spelling},
+    events::CallEvent,
     failure::Failure,
 };
 use crate::error::Error;
@@ -26,31 +26,28 @@ const UNBUFFERED: (&str, &str) = ("x-accel-buffering", "no");
 const DONE: &str = "[DONE]";
 
 /// The events as a response.
-pub(super) fn respond<S: Spelling>(events: Events, chunks: Chunks<S>) -> Response {
+pub(super) fn respond<S: Spelling>(
+    events: impl Stream<Item = Result<CallEvent, Error>> + Send + 'static,
+    chunks: Chunks<S>,
+) -> Response {
     let stream = Sse::new(lines(events, chunks)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
     ([UNBUFFERED], stream).into_response()
 }
 
 fn lines<S: Spelling>(
-    events: Events,
+    events: impl Stream<Item = Result<CallEvent, Error>> + Send,
     mut chunks: Chunks<S>,
-) -> impl Stream<Item = Result<sse::Event, Infallible>> + Send {
+) -> impl Stream<Item = Result<sse::Event, serde_json::Error>> + Send {
     events.flat_map(move |event| {
-        let mut lines = Vec::new();
-        if let Err(error) = event.and_then(|event| write(&mut chunks, event, &mut lines)) {
-            lines.extend(sse::Event::default().json_data(Failure::from(error).into_event()));
-        }
-        stream::iter(lines.into_iter().map(Ok))
+        let (chunks, last) = match event {
+            Ok(event) => (chunks.push(event), chunks.are_complete().then(|| Ok(DONE.to_owned()))),
+            Err(error) => {
+                let failure = Failure::from(chunks.spelling().error(error)).into_event();
+                (Vec::new(), Some(serde_json::to_string(&failure)))
+            }
+        };
+        // One by one: each is sent before the next is written.
+        let data = chunks.into_iter().filter_map(Chunk::write).chain(last);
+        stream::iter(data.map(|data| Ok(sse::Event::default().data(data?))))
     })
-}
-
-fn write<S: Spelling>(chunks: &mut Chunks<S>, event: Event, lines: &mut Vec<sse::Event>) -> Result<(), Error> {
-    let complete = chunks.push(event, |chunk| {
-        lines.push(sse::Event::default().json_data(chunk)?);
-        Ok(())
-    });
-    if complete.map_err(|error: axum::Error| Error::ModelFailed(error.to_string()))? {
-        lines.push(sse::Event::default().data(DONE));
-    }
-    Ok(())
 }

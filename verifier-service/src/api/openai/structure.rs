@@ -1,9 +1,6 @@
 //! What a chat request says about the structure of its answer: which functions may be called, and which JSON is wanted.
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use specfleet_grammar::{Form, Grammars};
 use specfleet_protocol::v1::OutputGrammar;
 
 use super::{
@@ -14,13 +11,7 @@ use super::{
     response_format,
     tools::Tools,
 };
-use crate::{
-    dialect::{CallForm, Dialect},
-    service::Shared,
-};
-
-/// As the rules call it.
-const GRAMMAR: &str = "grammar";
+use crate::dialect::{CallForm, Dialect};
 
 pub(super) struct Structure {
     pub(super) tools: Option<Tools>,
@@ -61,39 +52,5 @@ impl Structure {
         });
         let thoughts = dialect.thoughts.clone();
         (calls.is_some() || thoughts.is_some()).then_some(Sought { thoughts, calls })
-    }
-
-    /// A refusal of the grammar, with the name of the field that is to blame: the client has sent no grammar.
-    pub(super) async fn blamed(self, failure: Failure, shared: &Arc<Shared>) -> Failure {
-        if !failure.is_about(GRAMMAR) {
-            return failure;
-        }
-        let for_thread = shared.clone();
-        // Compiling takes long; these schemas are compiled for the second time, and one by one.
-        let room = match shared.texts.room().await {
-            Ok(room) => room,
-            Err(error) => return error.into(),
-        };
-        let found = shared.texts.read(move || {
-            let _room = room;
-            let culprit = for_thread.rules.grammars.as_ref().ok().and_then(|grammars| self.culprit(grammars));
-            culprit.unwrap_or_else(|| if self.tools.is_some() { "tools" } else { "response_format" }.to_owned())
-        });
-        match found.await {
-            Ok(field) => failure.renamed(&field),
-            Err(error) => error.into(),
-        }
-    }
-
-    /// The schema that is wrong by itself.
-    fn culprit(&self, grammars: &Grammars) -> Option<String> {
-        let is_wrong = |schema: String| grammars.compile(&Form::JsonSchema(schema)).is_err();
-        let functions = self.tools.iter().flat_map(|tools| &tools.callable);
-        let mut wrong = functions.filter(|function| is_wrong(Value::Object(function.arguments.clone()).to_string()));
-        let in_tools = wrong.next().map(|function| format!("tools[{}].function.parameters", function.index));
-        let schema = self.schema.as_ref().filter(|_| in_tools.is_none());
-        in_tools.or_else(|| {
-            schema.filter(|schema| is_wrong(schema.to_string())).map(|_| response_format::SCHEMA.to_owned())
-        })
     }
 }

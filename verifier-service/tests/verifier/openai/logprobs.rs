@@ -1,7 +1,7 @@
 //! Log-probabilities in the forms of this API, as evaluations read them.
 
 use serde_json::{Value, json};
-use specfleet_model::{scripted::ScriptedModel, tokenizer::Tokenizer};
+use specfleet_model::{checkpoint::GenerationDefaults, scripted::ScriptedModel, tokenizer::Tokenizer};
 
 use super::{CHAT, COMPLETIONS, chat, chunks, completion, ok, refusal, spelled, with};
 use crate::support::{END, FakeDraft, N_VOCAB, Verifier, greedy_target, options};
@@ -136,6 +136,50 @@ async fn a_token_s_offset_is_where_its_text_begins_however_late_it_is_shown() {
     let streamed: Vec<&Value> =
         chunks.iter().filter_map(|chunk| chunk["choices"][0]["logprobs"]["text_offset"].as_array()).flatten().collect();
     assert_eq!(json!(streamed), offsets);
+}
+
+/// A special token completes no text, unless the client wrote its name. Wherever a token begins, its text stands there.
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_are_places_in_the_text_that_is_returned_also_where_special_tokens_stand() {
+    let special = |id: u32, content: &str| {
+        json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false})
+    };
+    let model = json!({"type": "BPE", "vocab": {"a": 0, "\u{e9}": 1, "<s>": 2, "<end>": 3}, "merges": []});
+    let file = json!({"version": "1.0", "added_tokens": [special(2, "<s>"), special(3, "<end>")], "model": model});
+    let defaults = GenerationDefaults { end_tokens: vec![3], ..GenerationDefaults::default() };
+    let tokenizer = Tokenizer::from_json(file.to_string().as_bytes(), &defaults).unwrap();
+    // Goes on with its own special token, which has no text.
+    let target = ScriptedModel::from_fn(4, |prefix| {
+        let mut row = vec![-30.0; 4];
+        row[[2, 1, 0][prefix.len() % 3]] = 30.0;
+        row
+    });
+    let verifier = Verifier::spelling(target, tokenizer, Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let cases = [
+        (json!("<s>a<s>\u{e9}<s>a"), "<s>a<s>\u{e9}<s>a", json!([0, 3, 4, 7, 8, 11])),
+        (json!([[2, 0, 2, 1, 2, 0]]), "a\u{e9}a", json!([0, 0, 1, 1, 2, 2])),
+        (json!("a\u{e9}a\u{e9}aa"), "a\u{e9}a\u{e9}aa", json!([0, 1, 2, 3, 4, 5])),
+    ];
+    for (prompt, echo, offsets) in cases {
+        let body = json!({"prompt": prompt, "echo": true, "max_tokens": 4, "temperature": 0, "logprobs": 0, "n": 2});
+        let whole = ok(http, COMPLETIONS, &body).await;
+        let n_echo = echo.chars().count();
+        let behind = [0, 0, 1, 2].map(|offset| n_echo + offset);
+        let offsets = json!([offsets.as_array().unwrap().clone(), behind.map(Value::from).to_vec()].concat());
+        for choice in whole["choices"].as_array().unwrap() {
+            assert_eq!(choice["text"], format!("{echo}\u{e9}a"));
+            assert_eq!(choice["logprobs"]["text_offset"], offsets, "{echo}");
+        }
+        let chunks = chunks(http.post(COMPLETIONS, &with(body, &json!({"stream": true}))).await).await;
+        for index in 0..2 {
+            let own = chunks.iter().map(|chunk| &chunk["choices"][0]).filter(|choice| choice["index"] == index);
+            let streamed: Vec<&Value> =
+                own.filter_map(|choice| choice["logprobs"]["text_offset"].as_array()).flatten().collect();
+            assert_eq!(json!(streamed), offsets, "{echo}");
+        }
+    }
 }
 
 /// Two tokens that are spelled alike are two entries in a chat's list. The other form is an object by spelling: there the

@@ -1,6 +1,6 @@
 //! What cannot be answered is refused, in words, with the name of the field and the status that clients act upon.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use specfleet_service::{Metrics, Readiness, Shutdown};
@@ -268,6 +268,34 @@ async fn large_bodies_that_do_not_arrive_hold_up_nobody_but_each_other() {
     assert_eq!(ok(http, CHAT, &large).await["choices"], answered["choices"]);
 }
 
+/// From its arrival on, also while its body waits for room, or is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_counts_before_the_body_is_there() {
+    let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let mut stalled = Vec::new();
+    let too_late = async |length: &str| {
+        for path in [CHAT, COMPLETIONS, "/tokenize"] {
+            let started = Instant::now();
+            let reply = http.announce(path, &format!("{length}\r\nrequest-timeout-ms: 300")).await;
+            assert_eq!(reply.headers.get("x-should-retry").map(String::as_str), Some("false"));
+            let (status, error) = refusal(reply).await;
+            assert_eq!((status, &error["code"]), (504, &json!("deadline_exceeded")), "{path}: {error}");
+            assert!(error["message"].as_str().unwrap().contains("300ms"), "{error}");
+            let waited = started.elapsed();
+            assert!((Duration::from_millis(300)..Duration::from_secs(4)).contains(&waited), "{waited:?}");
+        }
+    };
+    too_late("content-length: 50").await;
+    for _ in 0..8 {
+        stalled.push(http.begin(CHAT, "content-length: 1000000").await);
+    }
+    too_late("content-length: 1000000").await;
+    drop(stalled);
+    ok(http, CHAT, &chat("abc", 5)).await;
+    verifier.assert_idle().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_finds_no_room_is_told_when_to_come_again() {
     let options = Options { max_sequences: 1, max_queue: 1, ..options() };
@@ -289,6 +317,8 @@ async fn who_finds_no_room_is_told_when_to_come_again() {
     let (status, error) = refusal(reply).await;
     assert_eq!((status, &error["code"]), (429, &json!("overloaded")));
     drop(held);
+    let left = async || verifier.metric("specfleet_verifier_requests_total", "cancelled") == 2.0;
+    verifier.until("both have left", left).await;
     verifier.assert_idle().await;
     let (status, error) = refusal(http.post(COMPLETIONS, &completion(json!(["a", "b", "c"]), 5)).await).await;
     assert_eq!((status, &error["param"]), (400, &json!("prompt")), "three would never find room");

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
+use specfleet_model::{scripted::ScriptedModel, tokenizer::Tokenizer};
+
 use super::{
-    CHAT, COMPLETIONS, completion, ok, refusal, with,
+    CHAT, COMPLETIONS, chat, completion, ok, refusal, with,
     writer::{CALLS, THOUGHTS, answer, ask, erring},
 };
-use crate::support::options;
+use crate::support::{Verifier, options};
 
 fn person() -> Value {
     let properties = json!({
@@ -118,4 +120,40 @@ async fn a_form_that_cannot_be_had_is_refused_by_name() {
     }
     let (status, error) = refusal(http.post(COMPLETIONS, &with(completion("abc", 5), &json)).await).await;
     assert_eq!((status, &error["code"]), (400, &json!("unsupported_parameter")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_may_describe_itself_at_length() {
+    let text = "{\"name\": \"Al\", \"age\": 7, \"tags\": []}";
+    let mut schema = person();
+    let at_length = json!("what it is, and what not (".repeat(1000));
+    schema["description"] = at_length.clone();
+    for name in ["name", "age", "tags"] {
+        schema["properties"][name]["description"] = at_length.clone();
+    }
+    assert!(schema.to_string().len() > 100_000);
+    let verifier = CALLS.verifier(CALLS.writing(text));
+    let http = verifier.serve_http().await;
+    assert_eq!(answer(http, &ask(&of_schema(schema))).await["message"]["content"], text);
+}
+
+/// A vocabulary that can begin what the schema asks for, and cannot end it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_cannot_be_followed_any_further_is_named_as_the_client_named_it() {
+    let spellings = [&b"a"[..], b"b", b"\"", b"<end>"].map(<[u8]>::to_vec).to_vec();
+    let target = ScriptedModel::from_fn(4, |_| vec![0.0; 4]);
+    let verifier = Verifier::spelling(target, Tokenizer::from_bytes(spellings, &[3], &[3]), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let body = with(chat("ab", 20), &of_schema(json!({"enum": ["abba!"]})));
+    let (status, error) = refusal(http.post(CHAT, &body).await).await;
+    let expected = [&json!("response_format"), &json!("invalid_value")];
+    assert_eq!((status, [&error["param"], &error["code"]]), (400, expected), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("response_format"), "{error}");
+    let mut reply = http.post(CHAT, &with(body, &json!({"stream": true}))).await;
+    let events = reply.events().await;
+    let streamed: Vec<Value> = events.iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+    let texts = streamed.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(texts.collect::<String>(), "\"abba", "what came before is verified");
+    assert_eq!(streamed.last().unwrap()["error"], error);
+    verifier.assert_idle().await;
 }

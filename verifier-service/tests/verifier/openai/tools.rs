@@ -260,6 +260,41 @@ async fn what_is_wrong_with_tools_is_refused_by_name() {
     answer(http, &offering(&json!({}))).await;
 }
 
+/// The model is told all of it, and the grammar of the calls has room for what it needs: the schemas.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tools_may_describe_themselves_at_length() {
+    let call = "<tool_call>\n{\"name\": \"tool_59\", \"arguments\": {\"title\": \"a\", \"description\": [\"b\"]}}\n</tool_call>";
+    let at_length = |what: &str| format!("{what}: {}", "what it is good for, and what not (:( ".repeat(20));
+    let texts =
+        json!({"type": "array", "items": {"type": "string", "title": "Text", "description": at_length("A text")}});
+    let tool = |number: usize| {
+        let title =
+            json!({"type": "string", "description": at_length("The title"), "examples": ["a", "b"], "default": "a"});
+        let parameters = json!({
+            "type": "object", "title": "Arguments", "description": at_length("Arguments"), "additionalProperties": false,
+            "properties": {"title": title, "description": {"$ref": "#/$defs/description"}},
+            "required": ["title", "description"], "$defs": {"description": texts},
+        });
+        let name = format!("tool_{number}");
+        json!({"type": "function", "function": {"name": name, "description": at_length("It does it"), "parameters": parameters}})
+    };
+    let tools: Vec<Value> = (0..60).map(tool).collect();
+    let n_bytes = json!(tools).to_string().len();
+    assert!((100_000..256 << 10).contains(&n_bytes), "{n_bytes}");
+    let target = CALLS.sure(CALLS.writing(call)).with_context_length(1 << 19).with_kv_tokens(1 << 19);
+    let verifier = CALLS.verifier_of(target, Options { step_tokens: 8192, ..options() });
+    let http = verifier.serve_http().await;
+    for choice in ["auto", "required"] {
+        let body = ask(&json!({"tools": tools, "tool_choice": choice}));
+        let called = answer(http, &body).await["message"]["tool_calls"][0]["function"].clone();
+        let arguments = "{\"title\": \"a\", \"description\": [\"b\"]}";
+        assert_eq!(called, json!({"name": "tool_59", "arguments": arguments}));
+        let n_prompt = ok(http, CHAT, &body).await["usage"]["prompt_tokens"].clone();
+        assert!(n_prompt.as_u64().unwrap() as usize > n_bytes, "all of it is in the prompt: {n_prompt}");
+    }
+    verifier.assert_idle().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_are_refused_where_nobody_knows_how_the_model_calls() {
     let options = Options { tool_calls: ToolCalls::None, ..options() };

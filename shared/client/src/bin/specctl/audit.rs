@@ -31,6 +31,7 @@ use crate::audit::checks::Audit;
 use crate::audit::help::{DEFINITIONS, EXAMPLES};
 use crate::audit::report::Report;
 use crate::cli::Global;
+use crate::sides::Drafting;
 use crate::{json, prompts};
 
 mod ask;
@@ -78,12 +79,8 @@ pub(crate) struct AuditArgs {
     /// Stop sampling after this long and judge by what has come.
     #[arg(long, value_name = "DURATION", default_value = "110s", value_parser = humantime::parse_duration)]
     time_limit: Duration,
-    /// Audit drafts of this version id only (64 digits, see `specctl identity`).
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) pin: Option<String>,
-    /// At most this many draft tokens a round; otherwise the verifier's setting.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) draft_length: Option<u32>,
+    #[command(flatten)]
+    drafting: Drafting,
     /// The seed of the seeded requests; otherwise another one each time.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,

@@ -40,6 +40,7 @@ use crate::bench::bandwidth::{ReadLoop, Weights};
 use crate::bench::measure::Bench;
 use crate::bench::report::Report;
 use crate::cli::Global;
+use crate::sides::Drafting;
 use crate::{json, prompts};
 
 mod bandwidth;
@@ -69,12 +70,8 @@ pub(crate) struct BenchArgs {
     /// How often the whole prompt set is run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) passes: u32,
-    /// At most this many draft tokens a round; otherwise the verifier's setting.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) draft_length: Option<u32>,
-    /// Use drafts of this version id only.
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) pin: Option<String>,
+    #[command(flatten)]
+    drafting: Drafting,
     /// Prompts to use: JSON lines of {"id", "kind", "prompt"}. Otherwise a built-in set: chat, code, summaries, lists.
     #[arg(long, value_name = "FILE")]
     pub(crate) prompts: Option<PathBuf>,

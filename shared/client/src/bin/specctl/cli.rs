@@ -179,6 +179,8 @@ Columns:
                     logarithms of a bet's winnings; an honest version reaches the threshold
                     with a probability of one in a million in all its life
 
+Acceptance of a version that fell to less than half of what it used to be is said below the table.
+
 Examples:
   specctl drafts
   specctl drafts --json | jq -r '.versions[] | select(.trust == \"quarantined\") | .version_id'";

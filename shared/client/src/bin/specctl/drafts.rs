@@ -38,7 +38,7 @@ fn draft(draft: &DraftStatus) -> serde_json::Value {
 
 /// What is known of a version.
 fn version(version: &DraftVersion) -> serde_json::Value {
-    let honesty = version.honesty.unwrap_or_default();
+    let (honesty, acceptance) = (version.honesty.unwrap_or_default(), version.acceptance.unwrap_or_default());
     json!({
         "version_id": version.version_id,
         "label": version.label,
@@ -53,6 +53,12 @@ fn version(version: &DraftVersion) -> serde_json::Value {
             "acceptance_evidence": honesty.acceptance_evidence,
             "rank_evidence": honesty.rank_evidence,
             "threshold": honesty.threshold,
+        },
+        "acceptance": {
+            "usual": acceptance.usual,
+            "low_tested": acceptance.low_tested,
+            "low_accepted": acceptance.low_accepted,
+            "has_fallen": acceptance.has_fallen,
         },
     })
 }

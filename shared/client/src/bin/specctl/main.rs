@@ -3,7 +3,8 @@
 //! Each command is one module with a `run` function; the modules beside them hold what several commands share: how a
 //! request is put together from flags ([`options`]), how answers are streamed ([`stream`], [`turns`]), what is measured
 //! of them ([`observe`], [`acceptance`], [`round_times`], [`stats`]), how they look ([`rounds`], [`json`], [`text`],
-//! [`terminal`]), what long commands ask ([`prompts`]) and how far they are ([`progress`]).
+//! [`terminal`]), what long commands ask ([`prompts`], [`sides`]) and of whom ([`fleet`]), and how far they are
+//! ([`progress`]).
 //!
 //! Text that was asked for goes to standard output, everything about it to standard error, so that pipes hold what
 //! they should. With `--json` standard output holds JSON alone, errors included.
@@ -21,6 +22,7 @@ mod bench;
 mod chat;
 mod cli;
 mod drafts;
+mod fleet;
 mod generate;
 mod identity;
 mod json;
@@ -30,6 +32,7 @@ mod progress;
 mod prompts;
 mod round_times;
 mod rounds;
+mod sides;
 mod stats;
 mod stream;
 mod terminal;

@@ -181,8 +181,8 @@ pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
         label: "small-draft".to_owned(),
         trust: v1::DraftTrust::Trusted.into(),
         detail: String::new(),
-        tokens_proposed: 400,
-        tokens_accepted: 180,
+        tokens_proposed: 40_000,
+        tokens_accepted: 18_000,
         honesty: Some(v1::HonestyAudit {
             positions: 300,
             expected_accepted: 178.5,
@@ -190,6 +190,12 @@ pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
             acceptance_evidence: 0.4,
             rank_evidence: 1.2,
             threshold: 14.5,
+        }),
+        acceptance: Some(v1::AcceptanceWatch {
+            usual: Some(0.6),
+            low_tested: 7168,
+            low_accepted: 430,
+            has_fallen: true,
         }),
     };
     let liar = v1::DraftVersion {
@@ -207,6 +213,7 @@ pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
             rank_evidence: 18.9,
             threshold: 14.5,
         }),
+        acceptance: None,
     };
     v1::VerifierServiceListDraftVersionsResponse { versions: vec![liar, version] }
 }

@@ -7,14 +7,19 @@ use uuid::Uuid;
 
 use super::super::{
     answer::Spelling,
+    blame::Blame,
     content::Content,
     logprobs::ChatLogprobs,
     parts::{CallPiece, Sought},
 };
 
+use crate::error::Error;
+
 /// How this endpoint spells continuations.
 pub(super) struct Chat {
     pub(super) sought: Option<Arc<Sought>>,
+    /// For what is wrong with the form of the answer, if it has one.
+    pub(super) blame: Option<Blame>,
 }
 
 #[derive(Serialize)]
@@ -22,7 +27,7 @@ pub(super) struct Choice {
     index: usize,
     message: Answer,
     logprobs: Option<ChatLogprobs>,
-    finish_reason: &'static str,
+    finish_reason: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -102,7 +107,14 @@ impl Spelling for Chat {
         self.sought.clone()
     }
 
-    fn whole(&self, index: usize, content: Content, finish_reason: &'static str) -> Choice {
+    fn error(&self, error: Error) -> Error {
+        match &self.blame {
+            Some(blame) => blame.error(error),
+            None => error,
+        }
+    }
+
+    fn whole(&self, index: usize, content: Content, finish_reason: Option<&'static str>) -> Choice {
         let parts = content.parts;
         let message = Answer {
             role: ROLE,
@@ -111,7 +123,7 @@ impl Spelling for Chat {
             reasoning_content: parts.thoughts,
             tool_calls: parts.calls.into_iter().map(ToolCall::new).collect(),
         };
-        Choice { index, message, logprobs: content.tokens.map(ChatLogprobs::new), finish_reason }
+        Choice { index, message, logprobs: content.tokens.as_ref().map(ChatLogprobs::new), finish_reason }
     }
 
     fn opening(&self, index: usize) -> Option<Piece> {
@@ -133,7 +145,7 @@ impl Spelling for Chat {
             reasoning_content: parts.thoughts,
             tool_calls: parts.calls.into_iter().map(call).collect(),
         };
-        Piece { index, delta, logprobs: content.tokens.map(ChatLogprobs::new), finish_reason: None }
+        Piece { index, delta, logprobs: content.tokens.as_ref().map(ChatLogprobs::new), finish_reason: None }
     }
 
     fn ending(&self, index: usize, reason: &'static str) -> Piece {

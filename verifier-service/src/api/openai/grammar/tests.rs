@@ -55,7 +55,7 @@ fn fits(grammars: &Grammars, grammar: &OutputGrammar, tokens: &[u32]) -> Fits {
         Form::Lark(source) => Source::Lark(source),
         Form::Regex(source) => Source::Regex(source),
     };
-    let mut matcher = grammars.compile(&form).unwrap_or_else(|error| panic!("{error}: {form:?}"));
+    let mut matcher = grammars.compile(&form, 1).unwrap_or_else(|error| panic!("{error}: {form:?}"));
     for token in tokens {
         if !matcher.mask(&[]).unwrap().allows(*token) {
             return Not;

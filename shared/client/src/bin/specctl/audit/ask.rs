@@ -2,32 +2,17 @@
 
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
-use specfleet_client::v1::{AcceptanceRule, GenerateRequest, SamplingParams, SpeculationOptions};
-use specfleet_client::{Answer, Client, request};
+use specfleet_client::v1::{AcceptanceRule, GenerateRequest, SpeculationOptions};
+use specfleet_client::{Answer, Client};
 
 use crate::audit::AuditArgs;
 use crate::prompts::Prompt;
-
-/// How answers come about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Plain,
-    Speculative,
-}
-
-/// What an answer is drawn from.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) temperature: f32,
-    /// 0 keeps all.
-    pub(super) top_k: u32,
-    pub(super) top_p: f32,
-}
+use crate::sides::{Mode, Shape};
 
 /// Always the likeliest token.
-pub(super) const GREEDY: Shape = Shape { temperature: 0.0, top_k: 0, top_p: 1.0 };
+pub(super) const GREEDY: Shape = Shape::whole(0.0);
 /// What the model says, as it is.
-pub(super) const WHOLE: Shape = Shape { temperature: 1.0, top_k: 0, top_p: 1.0 };
+pub(super) const WHOLE: Shape = Shape::whole(1.0);
 /// Sharper, and without its tail: the draft has to do the same to its own. Few answers are possible then, so that each is
 /// common, and a difference shows with fewer of them.
 pub(super) const CUT: Shape = Shape { temperature: 0.8, top_k: 4, top_p: 0.95 };
@@ -40,33 +25,9 @@ pub(super) struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// A request in which everything is said, so that no setting of the model's own gets into one side only.
+    /// A request in which everything is said.
     pub(super) fn request(&self, prompt: &Prompt, shape: Shape, mode: Mode, max_tokens: u32) -> GenerateRequest {
-        let sampling = SamplingParams {
-            temperature: Some(shape.temperature),
-            top_p: Some(shape.top_p),
-            top_k: Some(shape.top_k),
-            min_p: Some(0.0),
-            repetition_penalty: Some(1.0),
-            presence_penalty: Some(0.0),
-            frequency_penalty: Some(0.0),
-            ..SamplingParams::default()
-        };
-        let speculation = match mode {
-            Mode::Plain => SpeculationOptions { off: true, ..SpeculationOptions::default() },
-            Mode::Speculative => SpeculationOptions {
-                pin: self.args.pin.clone().unwrap_or_default(),
-                require_pin: self.args.pin.is_some(),
-                max_draft_length: self.args.draft_length,
-                ..SpeculationOptions::default()
-            },
-        };
-        GenerateRequest {
-            sampling: Some(sampling),
-            max_tokens: Some(max_tokens),
-            speculation: Some(speculation),
-            ..request::chat(prompt.prompt.as_str())
-        }
+        self.args.drafting.request(prompt, shape, mode, max_tokens)
     }
 
     /// The answers to requests of which `side_by_side` run at a time, those of each request together and in order.

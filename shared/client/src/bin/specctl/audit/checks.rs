@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use specfleet_client::v1::GenerateRequest;
 
-use crate::audit::ask::{Asker, GREEDY, Mode, WHOLE};
+use crate::audit::ask::{Asker, GREEDY, WHOLE};
 use crate::audit::check::Check;
 use crate::audit::equality::Equality;
 use crate::audit::honesty;
 use crate::progress::Progress;
 use crate::prompts::{self, Prompt};
+use crate::sides::Mode;
 
 /// Continuations of a seed.
 const SEEDED_CHOICES: u32 = 2;

@@ -4,7 +4,7 @@ use specfleet_client::Answer;
 use specfleet_client::v1::{AcceptanceRule, GenerateRequest};
 
 use crate::acceptance::Acceptance;
-use crate::audit::ask::{CUT, Mode, Shape, WHOLE, with_rule};
+use crate::audit::ask::{CUT, WHOLE, with_rule};
 use crate::audit::cells::Beginning;
 use crate::audit::check::Check;
 use crate::audit::checks::Audit;
@@ -12,6 +12,7 @@ use crate::audit::evidence;
 use crate::audit::law::{Case, Finding};
 use crate::progress::Progress;
 use crate::prompts::{self, Prompt};
+use crate::sides::{Mode, Shape};
 
 /// Prompts that answers are drawn to.
 const N_PROMPTS: usize = 3;

@@ -5,22 +5,18 @@ use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use serde_json::Value;
-use specfleet_client::v1::{DraftState, VerifierServiceGetIdentityResponse};
+use specfleet_client::v1::VerifierServiceGetIdentityResponse;
 
 use crate::audit::AuditArgs;
 use crate::audit::check::{Check, Verdict};
-use crate::json;
+use crate::fleet::Fleet;
 use crate::text::short_id;
 
 /// The JSON of `specctl audit`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    pub(super) specctl: &'static str,
-    pub(super) endpoint: String,
-    pub(super) target: Value,
-    /// Those that are ready.
-    pub(super) drafts: Vec<Value>,
+    #[serde(flatten)]
+    fleet: Fleet,
     pub(super) settings: Settings,
     pub(super) checks: Vec<Check>,
     pub(super) verdict: Verdict,
@@ -47,12 +43,8 @@ impl Report {
         checks: Vec<Check>,
         took: Duration,
     ) -> Self {
-        let ready = identity.drafts.iter().filter(|draft| draft.state() == DraftState::Ready);
         Self {
-            specctl: env!("CARGO_PKG_VERSION"),
-            endpoint: endpoint.to_owned(),
-            target: json::identity(&identity.identity.clone().unwrap_or_default()),
-            drafts: ready.filter_map(|draft| draft.identity.as_ref()).map(json::identity).collect(),
+            fleet: Fleet::new(endpoint, identity),
             settings: Settings {
                 compare: args.compare,
                 max_tokens: args.max_tokens,
@@ -95,8 +87,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (role, identity) in
-            std::iter::once(("target", &self.target)).chain(self.drafts.iter().map(|draft| ("draft", draft)))
+        for (role, identity) in std::iter::once(("target", &self.fleet.target))
+            .chain(self.fleet.drafts.iter().map(|draft| ("draft", draft)))
         {
             let field = |name: &str| identity[name].as_str().unwrap_or_default();
             let (label, version) = (field("label"), short_id(field("version_id")));

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use futures::StreamExt;
 use futures::future::try_join_all;
-use specfleet_client::v1::{AcceptanceRule, GenerateRequest, SamplingParams, SpeculationOptions};
-use specfleet_client::{Client, request};
+use specfleet_client::Client;
+use specfleet_client::v1::GenerateRequest;
 
 use crate::bench::BenchArgs;
 use crate::bench::cell::Cell;
 use crate::observe::Observed;
 use crate::progress::Progress;
 use crate::prompts::Prompt;
+use crate::sides::{Mode, Shape};
 use crate::text::count;
 
 /// A verifier, prompts and settings.
@@ -20,13 +21,6 @@ pub(super) struct Bench<'a> {
     pub(super) client: Client,
     pub(super) prompts: Vec<Prompt>,
     pub(super) args: &'a BenchArgs,
-}
-
-/// The two sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Plain,
-    Speculative,
 }
 
 /// Requests that ran side by side.
@@ -114,33 +108,8 @@ impl Bench<'_> {
     }
 
     fn request(&self, prompt: &Prompt, temperature: f32, mode: Mode) -> GenerateRequest {
-        // Everything is said, so that no setting of the model's own cuts into one comparison and not the other.
-        let sampling = SamplingParams {
-            temperature: Some(temperature),
-            top_p: Some(1.0),
-            top_k: Some(0),
-            min_p: Some(0.0),
-            repetition_penalty: Some(1.0),
-            presence_penalty: Some(0.0),
-            frequency_penalty: Some(0.0),
-            ..SamplingParams::default()
-        };
-        let speculation = match mode {
-            Mode::Plain => SpeculationOptions { off: true, ..SpeculationOptions::default() },
-            Mode::Speculative => SpeculationOptions {
-                pin: self.args.pin.clone().unwrap_or_default(),
-                require_pin: self.args.pin.is_some(),
-                max_draft_length: self.args.draft_length,
-                rule: AcceptanceRule::Standard.into(),
-                ..SpeculationOptions::default()
-            },
-        };
-        GenerateRequest {
-            sampling: Some(sampling),
-            max_tokens: Some(self.args.max_tokens),
-            speculation: Some(speculation),
-            ..request::chat(prompt.prompt.as_str())
-        }
+        // Without a seed the rule is the standard one.
+        self.args.drafting.request(prompt, Shape::whole(temperature), mode, self.args.max_tokens)
     }
 }
 

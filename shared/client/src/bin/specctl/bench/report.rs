@@ -1,21 +1,18 @@
 //! All that a benchmark found, with what one needs to repeat it.
 
 use serde::Serialize;
-use serde_json::Value;
 use specfleet_client::v1::VerifierServiceGetIdentityResponse;
 
 use crate::bench::BenchArgs;
 use crate::bench::bandwidth::Weights;
 use crate::bench::cell::Cell;
-use crate::json;
+use crate::fleet::Fleet;
 
 /// The JSON of `specctl bench`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    pub(super) specctl: &'static str,
-    pub(super) endpoint: String,
-    pub(super) target: Value,
-    pub(super) drafts: Vec<Value>,
+    #[serde(flatten)]
+    pub(super) fleet: Fleet,
     pub(super) settings: Settings,
     pub(super) cells: Vec<Cell>,
     /// Absent unless one stream was measured.
@@ -43,19 +40,15 @@ impl Report {
         endpoint: &str,
         identity: &VerifierServiceGetIdentityResponse,
     ) -> Self {
-        let drafts = identity.drafts.iter().filter_map(|draft| draft.identity.as_ref()).map(json::identity).collect();
         Self {
-            specctl: env!("CARGO_PKG_VERSION"),
-            endpoint: endpoint.to_owned(),
-            target: json::identity(&identity.identity.clone().unwrap_or_default()),
-            drafts,
+            fleet: Fleet::new(endpoint, identity),
             settings: Settings {
                 prompts: n_prompts,
                 passes: args.passes,
                 max_tokens: args.max_tokens,
                 streams: streams.to_vec(),
                 temperatures: args.temperatures.clone(),
-                draft_length: args.draft_length,
+                draft_length: args.drafting.draft_length,
                 rule: "standard",
             },
             cells: Vec::new(),

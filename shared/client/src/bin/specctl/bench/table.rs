@@ -31,8 +31,8 @@ fn head(report: &Report) -> String {
         let version = short_id(field("version_id"));
         format!("{role:<7} {} ({version}), {} on {}, {threads}\n", field("label"), field("dtype"), field("device"))
     };
-    text += &describe("target", &report.target);
-    report.drafts.iter().for_each(|draft| text += &describe("draft", draft));
+    text += &describe("target", &report.fleet.target);
+    report.fleet.drafts.iter().for_each(|draft| text += &describe("draft", draft));
     let settings = &report.settings;
     let length = settings.draft_length.map_or("the verifier's".to_owned(), |length| format!("at most {length}"));
     let _ = writeln!(

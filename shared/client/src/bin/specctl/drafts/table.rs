@@ -40,6 +40,7 @@ pub(super) fn render(drafts: &[DraftStatus], versions: &[DraftVersion]) -> Strin
     }
     for version in versions {
         text += &explanation(version);
+        text += &fall(version);
     }
     text
 }
@@ -66,6 +67,19 @@ fn record(version: Option<&DraftVersion>) -> [String; 6] {
             _ => format!("{evidence:.1} of {:.1}", honesty.threshold),
         },
     ]
+}
+
+/// What to know if far fewer of its tokens pass than used to.
+fn fall(version: &DraftVersion) -> String {
+    let Some(watch) = version.acceptance.filter(|watch| watch.has_fallen) else { return String::new() };
+    format!(
+        "\nAcceptance of {} fell: {:.1}% of its last {} tested tokens passed, {:.1}% used to.\nThe output is as right as \
+         before, and slower. Other prompts or a higher temperature do this; if the traffic is the same, look at the draft.\n",
+        short_id(&version.version_id),
+        100.0 * share(watch.low_accepted, watch.low_tested),
+        watch.low_tested,
+        100.0 * watch.usual()
+    )
 }
 
 fn explanation(version: &DraftVersion) -> String {

@@ -5,6 +5,7 @@ use crate::acceptance::Acceptance;
 use crate::bench::cell;
 use crate::bench::predict::Prediction;
 use crate::bench::report::Settings;
+use crate::fleet::Fleet;
 
 fn comparison(plain: f64, ratio: f64) -> cell::Comparison {
     cell::Comparison {
@@ -59,10 +60,12 @@ fn the_report_as_a_person_sees_it() {
     };
     let nothing = Cell { prediction: None, round: None, plain_step: None, ..cell(16) };
     let report = Report {
-        specctl: "0.1.0",
-        endpoint: "http://127.0.0.1:50051".to_owned(),
-        target: identity("big-target"),
-        drafts: vec![identity("small-draft")],
+        fleet: Fleet {
+            specctl: "0.1.0",
+            endpoint: "http://127.0.0.1:50051".to_owned(),
+            target: identity("big-target"),
+            drafts: vec![identity("small-draft")],
+        },
         settings: Settings {
             prompts: 28,
             passes: 1,
