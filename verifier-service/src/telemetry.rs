@@ -9,7 +9,7 @@ use opentelemetry::{
     KeyValue,
     metrics::{AsyncInstrument, Counter, Gauge, Histogram, Meter},
 };
-use specfleet_protocol::v1::{DraftState, DraftTrust};
+use specfleet_protocol::v1::{DraftState, DraftTrust, DraftVersion};
 use specfleet_service::telemetry::SECONDS_BUCKETS;
 use specfleet_speculation::round::{Origin, RoundOutcome};
 
@@ -51,6 +51,7 @@ const DRAFT_POSITIONS_AUDITED_EXPECTED: &str = "specfleet_verifier_draft_positio
 const DRAFT_HONESTY_EVIDENCE: &str = "specfleet_verifier_draft_honesty_evidence";
 const DRAFT_HONESTY_THRESHOLD: &str = "specfleet_verifier_draft_honesty_threshold";
 const DRAFT_QUARANTINED: &str = "specfleet_verifier_draft_quarantined";
+const DRAFT_ACCEPTANCE_FELL: &str = "specfleet_verifier_draft_acceptance_fell";
 
 const HTTP_DURATION: &str = "http.server.request.duration";
 
@@ -65,15 +66,26 @@ const LABEL_HTTP_METHOD: &str = "http.request.method";
 const LABEL_HTTP_ROUTE: &str = "http.route";
 const LABEL_HTTP_STATUS: &str = "http.response.status_code";
 
-/// Shows, whenever metrics are read, how many drafts are in each state, and which versions are not believed any more. With none ready the service is degraded: requests
-/// are served at the speed of plain decoding.
+/// Shows, whenever metrics are read, how many drafts are in each state, and which versions need a look. With no draft ready
+/// the service is degraded: requests are served at the speed of plain decoding.
 pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
     const STATES: [(DraftState, &str); 3] = [
         (DraftState::Ready, "ready"),
         (DraftState::Unreachable, "unreachable"),
         (DraftState::Incompatible, "incompatible"),
     ];
-    observe_quarantine(meter, pool);
+    observe_versions(
+        meter,
+        pool,
+        (DRAFT_QUARANTINED, "1 for a draft version that does not draw from the q it reports, 0 for others."),
+        |version| version.trust() == DraftTrust::Quarantined,
+    );
+    observe_versions(
+        meter,
+        pool,
+        (DRAFT_ACCEPTANCE_FELL, "1 for a draft version of which far fewer tokens pass than used to, 0 for others."),
+        |version| version.acceptance.is_some_and(|acceptance| acceptance.has_fallen),
+    );
     // The meter outlives the service.
     let pool = Arc::downgrade(pool);
     let observe = move |gauge: &dyn AsyncInstrument<u64>| {
@@ -87,21 +99,21 @@ pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
     meter.u64_observable_gauge(DRAFTS).with_description("Configured drafts, by state.").with_callback(observe).build();
 }
 
-/// Shows for every draft version that has been used whether it is quarantined, from its first use on: an alarm that waits
-/// for a 1 must be able to see the 0.
-fn observe_quarantine(meter: &Meter, pool: &Arc<Pool>) {
+/// Shows for every draft version that has been used whether `is_so`, from its first use on: an alarm that waits for a 1 must
+/// be able to see the 0.
+fn observe_versions(
+    meter: &Meter,
+    pool: &Arc<Pool>,
+    (name, what): (&'static str, &'static str),
+    is_so: impl Fn(&DraftVersion) -> bool + Send + Sync + 'static,
+) {
     let pool = Arc::downgrade(pool);
     let observe = move |gauge: &dyn AsyncInstrument<u64>| {
         for version in pool.upgrade().iter().flat_map(|pool| pool.versions()) {
-            let is_quarantined = version.trust() == DraftTrust::Quarantined;
-            gauge.observe(is_quarantined.into(), &[KeyValue::new(LABEL_VERSION, version.version_id)]);
+            gauge.observe(is_so(&version).into(), &[KeyValue::new(LABEL_VERSION, version.version_id)]);
         }
     };
-    meter
-        .u64_observable_gauge(DRAFT_QUARANTINED)
-        .with_description("1 for a draft version that does not draw from the q it reports, 0 for others.")
-        .with_callback(observe)
-        .build();
+    meter.u64_observable_gauge(name).with_description(what).with_callback(observe).build();
 }
 
 /// The instruments. Recording is a few atomic operations, cheap enough for every round.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Once, PoisonError, RwLock};
 use specfleet_protocol::v1;
 use tracing::warn;
 
+mod acceptance;
 mod untrusted;
 mod version;
 

@@ -4,6 +4,7 @@
 //! no running request, no KV block, no draft session.
 #![allow(clippy::unwrap_used)]
 
+mod acceptance;
 mod bad_numbers;
 mod choices;
 mod crowd;
@@ -17,3 +18,4 @@ mod sampling;
 mod serving;
 mod stops;
 mod support;
+mod unread;

@@ -49,8 +49,8 @@ fn an_untrusted_version_is_never_believed_and_others_are() {
 #[test]
 fn a_version_is_one_record_whoever_serves_it() {
     let versions = Versions::new(Vec::new());
-    versions.of(&identity('a')).count_round(3, 2);
-    versions.of(&v1::Identity { incarnation: "another".to_owned(), ..identity('a') }).count_round(3, 1);
+    versions.of(&identity('a')).count_round(3, 3, 2);
+    versions.of(&v1::Identity { incarnation: "another".to_owned(), ..identity('a') }).count_round(3, 2, 1);
     let [version] = &versions.list()[..] else { panic!("not one version") };
     assert_eq!((version.tokens_proposed, version.tokens_accepted), (6, 3));
 }
@@ -72,6 +72,20 @@ fn a_refuted_version_is_quarantined_for_good_and_says_why() {
     assert!(honesty.acceptance_evidence.max(honesty.rank_evidence) >= honesty.threshold);
     assert!(other.is_trusted());
     assert!(!versions.of(&identity('a')).is_trusted());
+}
+
+/// What is judged as point masses passes more seldom, which is no fall.
+#[test]
+fn a_quarantine_begins_a_past_of_its_own() {
+    let versions = Versions::new(Vec::new());
+    let liar = versions.of(&identity('a'));
+    let usual = || versions.list()[0].acceptance.unwrap().usual;
+    liar.count_round(20_000, 20_000, 10_000);
+    assert_eq!(usual(), Some(0.5));
+    while liar.is_trusted() {
+        liar.audit(&[lie()]);
+    }
+    assert_eq!(usual(), None);
 }
 
 #[test]

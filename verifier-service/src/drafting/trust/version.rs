@@ -7,7 +7,9 @@ use std::{
 
 use specfleet_protocol::v1;
 use specfleet_speculation::honesty::{Audit, Figures, Observation, Test};
-use tracing::error;
+use tracing::{error, info, warn};
+
+use super::acceptance::{Change, Counts, Watch};
 
 /// The label of versions that have none of their own.
 const OTHER: &str = "other";
@@ -27,6 +29,7 @@ pub(crate) struct Version {
 struct Record {
     trust: Trust,
     audit: Audit,
+    watch: Watch,
     n_proposed: u64,
     n_accepted: u64,
 }
@@ -51,7 +54,7 @@ pub(crate) struct Standing {
 
 impl Version {
     pub(super) fn new(identity: &v1::Identity, trust: Trust) -> Self {
-        let record = Record { trust, audit: Audit::new(), n_proposed: 0, n_accepted: 0 };
+        let record = Record { trust, audit: Audit::new(), watch: Watch::default(), n_proposed: 0, n_accepted: 0 };
         let id: Arc<str> = identity.version_id.as_str().into();
         Self { metrics_label: id.clone(), id, label: identity.label.clone(), record: Mutex::new(record) }
     }
@@ -66,11 +69,24 @@ impl Version {
         self.record().trust == Trust::Trusted
     }
 
-    /// A round has tested a proposal of `n_proposed` tokens.
-    pub(crate) fn count_round(&self, n_proposed: usize, n_accepted: usize) {
+    /// A round has tested a proposal of `n_proposed` tokens. Says so where that raises or ends an alarm.
+    pub(crate) fn count_round(&self, n_proposed: usize, n_tested: usize, n_accepted: usize) {
+        let (tested, accepted) = (n_tested as u64, n_accepted as u64);
         let mut record = self.record();
         record.n_proposed += n_proposed as u64;
-        record.n_accepted += n_accepted as u64;
+        record.n_accepted += accepted;
+        let change = record.watch.observe(Counts { tested, accepted });
+        drop(record);
+        match change {
+            Some(change @ Change::Fell { .. }) => warn!(
+                version = &*self.id,
+                label = self.label,
+                "{change}. The output is as right as before, and slower. Other prompts or a higher temperature do this; if \
+                 the traffic is the same, look at the draft"
+            ),
+            Some(change @ Change::Recovered) => info!(version = &*self.id, label = self.label, "{change}"),
+            None => {}
+        }
     }
 
     /// Takes in what a round has shown, and quarantines the version if that refutes its claim.
@@ -83,6 +99,8 @@ impl Version {
         if let (Trust::Trusted, Some(test)) = (&record.trust, record.audit.failed()) {
             let detail = Refutation { test, figures }.to_string();
             record.trust = Trust::Quarantined { detail: detail.clone() };
+            // Point masses pass more seldom: that is another usual.
+            record.watch = Watch::default();
             refutation = Some(detail);
         }
         let standing = Standing { before, figures };
@@ -122,6 +140,12 @@ impl Version {
                 acceptance_evidence: figures.acceptance_evidence,
                 rank_evidence: figures.rank_evidence,
                 threshold: figures.threshold,
+            }),
+            acceptance: Some(v1::AcceptanceWatch {
+                usual: record.watch.usual(),
+                low_tested: record.watch.low().tested,
+                low_accepted: record.watch.low().accepted,
+                has_fallen: record.watch.has_fallen(),
             }),
         }
     }
