@@ -190,6 +190,7 @@ async fn wrong_verdicts_about_a_token_are_caught() {
         verdict("one number for all accept tests of a round", leaning(), share_tests_of_a_round),
         verdict("the residual of p = q divided by its sum, 0", identical(), divide_by_an_empty_residual),
         verdict("q rounded after the draw, a q of 0 passes", rare(), divide_by_a_coarse_q),
+        verdict("a q that is not a number passes", reversed(), divide_by_what_is_not_a_number),
         verdict("a token that p finds unlikely is passed over, then p", reversed(), pass_over_unlikely),
         verdict("a token that p excludes is passed over, then p", excluded(), pass_over_excluded),
         Fault {

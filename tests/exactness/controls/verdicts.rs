@@ -138,9 +138,7 @@ pub(super) fn accept_everything(_: &Position<'_>) -> Verdict {
 }
 
 pub(super) fn accept_the_likeliest(position: &Position<'_>) -> Verdict {
-    let ids = 0..N_VOCAB as TokenId;
-    let likeliest = ids.max_by(|left, right| position.p(*left).total_cmp(&position.p(*right)));
-    position.accept_if(Some(position.token) == likeliest, || position.right_residual())
+    position.accept_if(position.token == likeliest(|token| position.p(token)), || position.right_residual())
 }
 
 pub(super) fn accept_what_the_target_likes_more(position: &Position<'_>) -> Verdict {
@@ -203,6 +201,15 @@ pub(super) fn divide_by_a_coarse_q(position: &Position<'_>) -> Verdict {
     position.accept_if(passes, || position.right_residual())
 }
 
+/// A softmax that subtracts no maximum overflows at the likeliest id, whose q is infinity over infinity. The lesser of 1 and
+/// what is not a number is 1 (`fmin` of C and IEEE 754's minNum too).
+pub(super) fn divide_by_what_is_not_a_number(position: &Position<'_>) -> Verdict {
+    let is_likeliest = position.token == likeliest(|token| position.q(token));
+    let q = if is_likeliest { f64::NAN } else { position.q(position.token) };
+    let passes = position.number(Purpose::Accept) < (position.p(position.token) / q).min(1.0);
+    position.accept_if(passes, || position.right_residual())
+}
+
 pub(super) fn share_test_and_residual(position: &Position<'_>) -> Verdict {
     position.accept_if(position.right_test(), || position.residual(position.number(Purpose::Accept)))
 }
@@ -243,6 +250,11 @@ pub(super) fn match_noise_then_draw_afresh(position: &Position<'_>) -> Verdict {
 pub(super) fn share_noise_in_a_round(position: &Position<'_>) -> Verdict {
     let chosen = position.chosen(position.base);
     position.accept_if(chosen == position.token, || Verdict::Corrected(chosen))
+}
+
+fn likeliest(probability: impl Fn(TokenId) -> f64) -> TokenId {
+    let ids = 0..N_VOCAB as TokenId;
+    ids.max_by(|left, right| probability(*left).total_cmp(&probability(*right))).unwrap_or(0)
 }
 
 /// The id at which a running sum exceeds a number; 0 if none is found, as a search over what is not a number ends.

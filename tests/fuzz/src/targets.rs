@@ -10,6 +10,7 @@ mod chat_template;
 mod checkpoint;
 mod draft_service;
 mod folder;
+mod forms;
 mod gguf;
 mod grammar;
 mod headers;
@@ -23,14 +24,17 @@ mod tokenizer;
 mod verifier_service;
 
 /// All of them.
-pub static ALL: [Target; 13] = [
+pub static ALL: [Target; 16] = [
     proposal::TARGET,
     identity::TARGET,
     status::TARGET,
     headers::TARGET,
     draft_service::TARGET,
+    draft_service::WITH_GRAMMAR,
     verifier_service::TARGET,
+    verifier_service::WITH_GRAMMAR,
     http::TARGET,
+    http::WITH_GRAMMAR,
     gguf::TARGET,
     safetensors::TARGET,
     folder::TARGET,

@@ -47,13 +47,28 @@ fn calls_of_the_draft_service() {
 }
 
 #[test]
+fn calls_of_the_draft_service_for_output_of_a_form() {
+    attack("draft-service-grammar", 8000);
+}
+
+#[test]
 fn requests_to_the_verifier() {
     attack("verifier-service", 10_000);
 }
 
 #[test]
+fn requests_to_the_verifier_for_output_of_a_form() {
+    attack("verifier-service-grammar", 8000);
+}
+
+#[test]
 fn bodies_of_the_http_api() {
     attack("http", 10_000);
+}
+
+#[test]
+fn bodies_of_the_http_api_for_output_of_a_form() {
+    attack("http-grammar", 8000);
 }
 
 #[test]

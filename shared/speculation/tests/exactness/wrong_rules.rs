@@ -223,6 +223,20 @@ fn ratios_in_half_precision_are_caught() {
     assert_ne!(outcomes, case.expected());
 }
 
+/// A softmax that subtracts no maximum overflows at the likeliest id, whose q is infinity over infinity. The lesser of 1 and
+/// what is not a number is 1, so that it always passes. (No such q gets as far as the rule: decoding refuses it.)
+#[test]
+fn a_q_that_is_not_a_number_is_caught() {
+    let accept: Accept = |branches, proposed, draft, target| {
+        if proposed != draft.arg_max() {
+            return by_ratio(branches, proposed, draft, target);
+        }
+        let ratio = target.probability(proposed).to_f64().unwrap() / f64::NAN;
+        branches.flip(Fraction::from_float(ratio.min(1.0)).unwrap())
+    };
+    assert_wrong("q of the likeliest is not a number", Parts { accept, ..RIGHT }, [0.4, 0.2, 0.225, 0.175]);
+}
+
 #[test]
 fn dropping_unlikely_draft_tokens_is_caught() {
     let draft: Draft = |branches, law| {

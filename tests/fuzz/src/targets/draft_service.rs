@@ -10,7 +10,7 @@ use specfleet_protocol::{
 use specfleet_service::Metrics;
 use tonic::Code;
 
-use super::scripted;
+use super::{forms, grammar, scripted};
 use crate::{
     Allowance, Answer, Decode, Target,
     call::{call, frame},
@@ -18,13 +18,31 @@ use crate::{
 
 /// A call has spans, channels and a session. A frame's length is believed up to the message limit, which is 80 KB here. A list
 /// of numbers takes eight times its bytes while it grows, and it is kept in more than one form.
-pub(super) const TARGET: Target =
-    Target { name: "draft-service", allowance: Allowance { fixed: 256 << 10, per_byte: 256 }, seeds, start };
+pub(super) const TARGET: Target = Target { name: "draft-service", allowance: ALLOWANCE, seeds, start };
+
+/// Sessions whose output has a form.
+pub(super) const WITH_GRAMMAR: Target = Target {
+    name: "draft-service-grammar",
+    allowance: forms::allowance(ALLOWANCE, 1),
+    seeds: || forms::inputs(4),
+    start: start_with_grammar,
+};
+
+const ALLOWANCE: Allowance = Allowance { fixed: 256 << 10, per_byte: 256 };
 
 const METHODS: [&str; 3] = ["Draft", "Propose", "GetIdentity"];
 
-/// With a model, and without.
-fn services() -> [Service; 2] {
+const N_SERVICES: usize = 2;
+const WITH_MODEL: u8 = 0;
+
+const RULES: [v1::AcceptanceRule; 2] = [v1::AcceptanceRule::Standard, v1::AcceptanceRule::DraftInvariant];
+
+fn method(choice: u8) -> &'static str {
+    METHODS[usize::from(choice) / N_SERVICES % METHODS.len()]
+}
+
+/// With a model, and without. Prompt lookup knows no spelling, and no grammar.
+fn services() -> [Service; N_SERVICES] {
     let meter = Metrics::local().expect("metrics").meter();
     let options = Options::default();
     let lookup_options = LookupOptions {
@@ -43,8 +61,8 @@ fn start() -> Decode {
     let services = services();
     Box::new(move |bytes| {
         let Some((&choice, body)) = bytes.split_first() else { return Answer::Refused };
-        let service = &services[usize::from(choice) % services.len()];
-        let method = METHODS[usize::from(choice) / services.len() % METHODS.len()];
+        let service = &services[usize::from(choice) % N_SERVICES];
+        let method = method(choice);
         let path = format!("/{SERVICE_NAME}/{method}");
         let reply = runtime.block_on(call(service.grpc(), &path, body.to_vec()));
         reply.assert_no_fault();
@@ -66,48 +84,30 @@ fn start() -> Decode {
     })
 }
 
+/// Sessions and single questions, by either rule, about a form. One that cannot be used is ignored by a draft, so here that is
+/// looked at apart.
+fn start_with_grammar() -> Decode {
+    let (mut call, grammars) = (start(), scripted::grammars());
+    let pin = services()[WITH_MODEL as usize].identity().version_id.clone();
+    Box::new(move |bytes| {
+        let Some((&way, form)) = bytes.split_first() else { return Answer::Refused };
+        let Some(form) = grammar::form(form) else { return Answer::Refused };
+        let settings = settings(RULES[usize::from(way) % RULES.len()], Some((&form).into()));
+        let answer = call(&match usize::from(way) / RULES.len() % 2 {
+            0 => draft(WITH_MODEL, &pin, settings, forms::beginning(&form)),
+            _ => propose(WITH_MODEL, &pin, settings),
+        });
+        if grammars.compile(&form, 1).is_ok() { answer } else { Answer::Refused }
+    })
+}
+
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (index, service) in (0_u8..).zip(&services()) {
-        let pin = service.identity().version_id.clone();
-        for (rule, form) in [
-            (v1::AcceptanceRule::Standard, v1::DistributionForm::Sparse),
-            (v1::AcceptanceRule::DraftInvariant, v1::DistributionForm::Dense),
-        ] {
-            let settings = settings(rule, form);
-            let committed = vec![1, 2, 3, 1, 2];
-            let open = v1::Open {
-                request_id: "a request".to_owned(),
-                pin: pin.clone(),
-                settings: Some(settings.clone()),
-                committed: committed.clone(),
-                prompt_length: 3,
-            };
-            let mut body = vec![index];
-            body.extend(frame(&v1::DraftRequest { message: Some(draft_request::Message::Open(open)) }));
-            let mut prefix = committed.clone();
-            for round in 1..=4 {
-                prefix.extend([3, round as u32]);
-                let advance = v1::Advance {
-                    round,
-                    committed: vec![3, round as u32],
-                    base_length: prefix.len() as u32,
-                    base_digest: PrefixDigest::of(&prefix).value(),
-                    draft_length: 3,
-                    time_budget_micros: 1_000_000,
-                    traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
-                };
-                body.extend(frame(&v1::DraftRequest { message: Some(draft_request::Message::Advance(advance)) }));
-            }
-            seeds.push(body);
-            let propose = v1::ProposeRequest {
-                pin: pin.clone(),
-                settings: Some(settings),
-                committed,
-                prompt_length: 5,
-                draft_length: 4,
-            };
-            seeds.push([vec![index + 2], frame(&propose)].concat());
+        let pin = &service.identity().version_id;
+        for rule in RULES {
+            seeds.push(draft(index, pin, settings(rule, None), [1, 2, 3, 4].map(|round| [3, round])));
+            seeds.push(propose(index, pin, settings(rule, None)));
         }
         let identity = v1::DraftServiceGetIdentityRequest { include_token_digests: true };
         seeds.push([vec![index + 4], frame(&identity)].concat());
@@ -115,26 +115,59 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-fn settings(rule: v1::AcceptanceRule, form: v1::DistributionForm) -> v1::DraftSettings {
-    let sampling = v1::SamplingParams {
-        temperature: Some(0.9),
-        top_p: Some(0.95),
-        top_k: Some(12),
-        min_p: Some(0.01),
-        repetition_penalty: Some(1.1),
-        presence_penalty: Some(0.5),
-        frequency_penalty: Some(-0.5),
-        logit_bias: vec![v1::LogitBias { token_id: 3, bias: 1.5 }],
-        min_tokens: 2,
-        end_token_ids: vec![15],
+const PROMPT: [u32; 5] = [1, 2, 3, 1, 2];
+
+/// A session: what opens it, and a round for each pair of committed tokens.
+fn draft(service: u8, pin: &str, settings: v1::DraftSettings, committed: [[u32; 2]; 4]) -> Vec<u8> {
+    let open = v1::Open {
+        request_id: "a request".to_owned(),
+        pin: pin.to_owned(),
+        settings: Some(settings),
+        committed: PROMPT.to_vec(),
+        prompt_length: PROMPT.len() as u32,
+    };
+    let mut body = vec![service];
+    body.extend(frame(&v1::DraftRequest { message: Some(draft_request::Message::Open(open)) }));
+    let mut prefix = PROMPT.to_vec();
+    for (round, committed) in (1..).zip(committed) {
+        prefix.extend(committed);
+        let advance = v1::Advance {
+            round,
+            committed: committed.to_vec(),
+            base_length: prefix.len() as u32,
+            base_digest: PrefixDigest::of(&prefix).value(),
+            draft_length: 3,
+            time_budget_micros: 1_000_000,
+            traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
+        };
+        body.extend(frame(&v1::DraftRequest { message: Some(draft_request::Message::Advance(advance)) }));
+    }
+    body
+}
+
+fn propose(service: u8, pin: &str, settings: v1::DraftSettings) -> Vec<u8> {
+    let propose = v1::ProposeRequest {
+        pin: pin.to_owned(),
+        settings: Some(settings),
+        committed: PROMPT.to_vec(),
+        prompt_length: PROMPT.len() as u32,
+        draft_length: 4,
+    };
+    [vec![service + 2], frame(&propose)].concat()
+}
+
+/// Either rule in a form of its own.
+fn settings(rule: v1::AcceptanceRule, grammar: Option<v1::OutputGrammar>) -> v1::DraftSettings {
+    let form = match rule {
+        v1::AcceptanceRule::DraftInvariant => v1::DistributionForm::Dense,
+        _ => v1::DistributionForm::Sparse,
     };
     v1::DraftSettings {
-        sampling: Some(sampling),
+        sampling: Some(scripted::sampling(grammar.is_some())),
         draft_seed: vec![7; 32],
         rule: rule.into(),
         form: form.into(),
         vocabulary_size: 16,
-        // Compiling takes memory of its own; see the target for grammars.
-        grammar: None,
+        grammar,
     }
 }

@@ -5,9 +5,12 @@ use specfleet_model::tokenizer::Tokenizer;
 
 use crate::{Allowance, Answer, Decode, Target};
 
-/// The states of a lexer have a bound of some 40 MB. What is measured is less than one.
 pub(super) const TARGET: Target =
-    Target { name: "grammar", allowance: Allowance { fixed: 48 << 20, per_byte: 1024 }, seeds, start };
+    Target { name: "grammar", allowance: Allowance { fixed: FIXED, per_byte: PER_BYTE }, seeds, start };
+
+/// The states of a lexer have a bound of some 40 MB. What is measured is less than one.
+pub(super) const FIXED: usize = 48 << 20;
+pub(super) const PER_BYTE: usize = 1024;
 
 /// Single bytes of text, some longer tokens, and the end.
 const LONGER: [&str; 6] = ["{\"", "\":", "\"}", "true", "12", "<|call|>"];
@@ -20,7 +23,7 @@ fn start() -> Decode {
     let grammars = grammars();
     Box::new(move |bytes| {
         let Some(form) = form(bytes) else { return Answer::Refused };
-        match grammars.compile(&form) {
+        match grammars.compile(&form, 1) {
             Ok(matcher) => {
                 follow(matcher, bytes);
                 Answer::Accepted
@@ -40,8 +43,18 @@ fn grammars() -> Grammars {
     Tokenizer::from_bytes(tokens, &[CALL, END], &[END]).grammars(&[END]).expect("a small vocabulary")
 }
 
+/// A form as an input.
+pub(super) fn input(form: &Form) -> Vec<u8> {
+    let kind = match form {
+        Form::JsonSchema(_) => 0,
+        Form::Regex(_) => 1,
+        Form::Lark(_) => 2,
+    };
+    [&[kind], form.source().as_bytes()].concat()
+}
+
 /// The first byte says what kind it is.
-fn form(bytes: &[u8]) -> Option<Form> {
+pub(super) fn form(bytes: &[u8]) -> Option<Form> {
     let (kind, source) = bytes.split_first()?;
     let source = std::str::from_utf8(source).ok()?.to_owned();
     Some(match kind % 3 {
@@ -81,7 +94,8 @@ fn seeds() -> Vec<Vec<u8>> {
         call: <|call|> %json {"type": "object", "properties": {"a": {"type": "boolean"}}}
         %ignore /\n+/
 "#;
-    [(0, schema), (0, "true"), (1, r"(\d{4}-\d{2}-\d{2}|[^x]*?y{2,}\p{Lu}?)(a|b)+"), (1, "(?i:yes|no)"), (2, lark)]
-        .map(|(kind, source)| [&[kind], source.as_bytes()].concat())
-        .into()
+    let date = r"(\d{4}-\d{2}-\d{2}|[^x]*?y{2,}\p{Lu}?)(a|b)+";
+    let schemas = [schema, "true"].map(|source| Form::JsonSchema(source.to_owned()));
+    let regexes = [date, "(?i:yes|no)"].map(|source| Form::Regex(source.to_owned()));
+    schemas.iter().chain(&regexes).chain([&Form::Lark(lark.to_owned())]).map(input).collect()
 }

@@ -9,12 +9,21 @@ use specfleet_service::{Metrics, Readiness, Shutdown};
 use specfleet_verifier_service::Http;
 use tower::ServiceExt;
 
-use super::verifier_service;
+use super::{forms, verifier_service};
 use crate::{Allowance, Answer, Decode, Target};
 
 /// JSON takes much more room as a tree than as text, and a request may have several prompts and several answers to each.
-pub(super) const TARGET: Target =
-    Target { name: "http", allowance: Allowance { fixed: 4 << 20, per_byte: 1024 }, seeds, start };
+pub(super) const TARGET: Target = Target { name: "http", allowance: ALLOWANCE, seeds, start };
+
+/// Chats whose answer has a form.
+pub(super) const WITH_GRAMMAR: Target = Target {
+    name: "http-grammar",
+    allowance: forms::allowance(ALLOWANCE, verifier_service::MAX_SEQUENCES),
+    seeds: seeds_with_grammar,
+    start: start_with_grammar,
+};
+
+const ALLOWANCE: Allowance = Allowance { fixed: 4 << 20, per_byte: 1024 };
 
 const PATHS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"];
 
@@ -45,6 +54,16 @@ fn start() -> Decode {
     })
 }
 
+/// A form that cannot be used is refused; what has lost its form does not count.
+fn start_with_grammar() -> Decode {
+    let mut decode = start();
+    let has_form = |body: &[u8]| FORMS.iter().any(|kind| body.windows(kind.len()).any(|part| part == kind.as_bytes()));
+    Box::new(move |bytes| match decode(bytes) {
+        Answer::Accepted if has_form(bytes) => Answer::Accepted,
+        _ => Answer::Refused,
+    })
+}
+
 fn seeds() -> Vec<Vec<u8>> {
     [
         r#"0{"model":"scripted","messages":[{"role":"system","content":"abc"},{"role":"user","content":[{"type":"text","text":"cab"}]}],
@@ -64,4 +83,26 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()
+}
+
+/// How a form is asked for.
+const FORMS: [&str; 2] = [r#""response_format":{"type":"json_schema","#, r#""response_format":{"type":"json_object""#];
+
+fn seeds_with_grammar() -> Vec<Vec<u8>> {
+    let schemas = [
+        r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"enum":["c",true]}},"required":["a"]}"#,
+        r##"{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"type":"boolean"},{"type":"array","items":{"$ref":"#/$defs/a"}}]}}}"##,
+        r#"{"type":"string","pattern":"^(ab|c[de])+$","maxLength":9}"#,
+    ];
+    let of_schema = schemas.map(|schema| {
+        let format = format!(r#"{}"json_schema":{{"name":"form","strict":true,"schema":{schema}}}}}"#, FORMS[0]);
+        format!(
+            r#"0{{{format},"messages":[{{"role":"user","content":"abc"}}],"max_tokens":12,"n":2,"temperature":0.7}}"#
+        )
+    });
+    let of_any_object = format!(
+        r#"0{{{}}},"messages":[{{"role":"user","content":"cab"}}],"max_completion_tokens":6,"stream":true,"seed":7}}"#,
+        FORMS[1]
+    );
+    of_schema.into_iter().chain([of_any_object]).map(String::into_bytes).collect()
 }

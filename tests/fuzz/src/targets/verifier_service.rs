@@ -16,7 +16,7 @@ use specfleet_verifier_service::{Options, Service};
 use tokio::runtime::Runtime;
 use tonic::Code;
 
-use super::scripted;
+use super::{forms, grammar, scripted};
 use crate::{
     Allowance, Answer, Decode, Target,
     call::{Reply, call, frame},
@@ -24,15 +24,29 @@ use crate::{
 
 /// A frame's length is believed up to the message limit, which is 4 MiB at the least. A conversation is rendered, and an empty
 /// message of one takes two bytes on the wire and fifty here.
-pub(super) const TARGET: Target =
-    Target { name: "verifier-service", allowance: Allowance { fixed: 8 << 20, per_byte: 1024 }, seeds, start };
+pub(super) const TARGET: Target = Target { name: "verifier-service", allowance: ALLOWANCE, seeds, start };
+
+/// Requests whose output has a form.
+pub(super) const WITH_GRAMMAR: Target = Target {
+    name: "verifier-service-grammar",
+    allowance: forms::allowance(ALLOWANCE, MOST_CONTINUATIONS as usize),
+    seeds: || forms::inputs(MOST_CONTINUATIONS),
+    start: start_with_grammar,
+};
+
+const ALLOWANCE: Allowance = Allowance { fixed: 8 << 20, per_byte: 1024 };
+
+pub(super) const MAX_SEQUENCES: usize = 8;
+/// Of a request for a form.
+const MOST_CONTINUATIONS: u8 = 3;
 
 const OPTIONS: Options = Options {
-    max_sequences: 8,
+    max_sequences: MAX_SEQUENCES,
     max_queue: 8,
     max_queue_wait: Duration::from_secs(60),
     step_tokens: 64,
     verify_rows: 8,
+    max_grammars: 16,
     draft_length: 3,
     max_draft_length: 8,
     draft_wait: Duration::from_millis(1),
@@ -72,6 +86,24 @@ fn start() -> Decode {
     })
 }
 
+/// Requests for a form, for one or several continuations.
+fn start_with_grammar() -> Decode {
+    let mut call = start();
+    Box::new(move |bytes| {
+        let Some((&way, form)) = bytes.split_first() else { return Answer::Refused };
+        let Some(form) = grammar::form(form) else { return Answer::Refused };
+        call(&frame(&v1::GenerateRequest {
+            prompt: Some(Prompt::Text("abc".to_owned())),
+            sampling: Some(scripted::sampling(true)),
+            max_tokens: Some(12),
+            grammar: Some((&form).into()),
+            stop: vec!["cab".to_owned()],
+            n: 1 + u32::from(way % MOST_CONTINUATIONS),
+            ..Default::default()
+        }))
+    })
+}
+
 /// Started, then tokens that exist, then an end for each continuation with the right count.
 fn check(reply: &Reply) {
     let events = reply.messages.iter().map(|message| {
@@ -99,18 +131,6 @@ fn check(reply: &Reply) {
 fn seeds() -> Vec<Vec<u8>> {
     let plain =
         v1::GenerateRequest { prompt: Some(Prompt::Text("abc".to_owned())), max_tokens: Some(5), ..Default::default() };
-    let sampling = v1::SamplingParams {
-        temperature: Some(0.9),
-        top_p: Some(0.95),
-        top_k: Some(12),
-        min_p: Some(0.01),
-        repetition_penalty: Some(1.1),
-        presence_penalty: Some(0.5),
-        frequency_penalty: Some(-0.5),
-        logit_bias: vec![v1::LogitBias { token_id: 3, bias: 1.5 }],
-        min_tokens: 2,
-        end_token_ids: vec![15],
-    };
     let speculation = v1::SpeculationOptions {
         max_draft_length: Some(4),
         max_wait_micros: Some(100),
@@ -120,7 +140,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let full = v1::GenerateRequest {
         request_id: "a request".to_owned(),
         prompt: Some(Prompt::TokenIds(v1::TokenIds { ids: vec![1, 2, 3] })),
-        sampling: Some(sampling),
+        sampling: Some(scripted::sampling(false)),
         max_tokens: Some(6),
         stop_token_ids: vec![4],
         ignore_eos: true,
