@@ -1,5 +1,5 @@
-//! The real pair under load: 32 streams at a time over both faces, of whose clients a third leaves. Afterwards both
-//! processes are where they were.
+//! The real pair under load: 32 streams at a time over both faces, of whose clients a third leaves, some of them after
+//! they have let their answer lie unread. Afterwards both processes are where they were.
 
 use std::{
     thread::sleep,

@@ -1,5 +1,5 @@
 //! Many clients at a time, for as long as a test likes: over both faces, in both forms of an answer, and a part of them
-//! leaves, before anything has come or in the middle.
+//! leaves, before anything has come, in the middle, or after it has let an answer lie unread for seconds.
 //!
 //! What they do follows from a seed, except for how far each gets until the time is up. Every answer that is read to its
 //! end is checked: it is whole, as long as it was asked for, and its text is the one that the prompt has.
@@ -21,8 +21,10 @@ use tokio::{task::spawn_blocking, time::sleep};
 use crate::http::Stream;
 
 const COMPLETIONS: &str = "/v1/completions";
-/// How long somebody who leaves without reading stays at most.
+/// How long somebody who leaves without reading stays at most, in milliseconds.
 const LONGEST_STAY: u64 = 100;
+/// How long somebody stays who has forgotten to read: longer than the answer takes.
+const FORGETFUL_STAY: Duration = Duration::from_secs(8);
 
 /// What the clients do.
 #[derive(Clone)]
@@ -95,10 +97,11 @@ impl Traffic {
         while Instant::now() < until {
             let case = self.cases[dice.below(self.cases.len() as u64) as usize].clone();
             let way = [Way::Grpc, Way::HttpStream, Way::HttpWhole][dice.below(3) as usize];
-            // A third leaves, a part of these at once.
+            // A third leaves, a part of these without reading.
             let stay = (dice.below(3) == 0).then(|| dice.below(6) as usize);
             let max_tokens = 1 + dice.below(self.max_tokens as u64) as usize;
-            let patience = Duration::from_millis(dice.below(LONGEST_STAY));
+            let is_forgetful = dice.below(4) == 0;
+            let patience = if is_forgetful { FORGETFUL_STAY } else { Duration::from_millis(dice.below(LONGEST_STAY)) };
             let call = Call { case, max_tokens, way, stay, patience };
             match call.make(self).await {
                 true => tally.n_whole += 1,
