@@ -240,6 +240,7 @@ impl Config {
             prefill_rows: self.drafting.prefill_rows,
             least_chance: self.drafting.least_chance,
             recalled_ngram,
+            ..Options::default()
         }
     }
 

@@ -9,12 +9,13 @@
 //! were ingested, so `k - 1 - a` are dropped; when all were accepted, the last one was never ingested and is, before the
 //! token that the verifier added.
 //!
-//! Two things shorten the work, both decided before a token is drawn. A proposal ends when the model's own confidence says
-//! that the next token would hardly be reached ([`confidence`]). And if told so, the drafter recalls what followed the last
-//! few tokens when they occurred before in place of computing a proposal: that costs no pass, and the tokens that the model
-//! has not seen meanwhile are rows of its next one.
+//! Three things shorten the work, all decided before a token is drawn. A proposal ends when the model's own confidence says
+//! that the next token would hardly be reached ([`confidence`]). It has one token where masks of the output's form may be
+//! dear ([`Policy::dearest_mask`]). And if told so, the drafter recalls what followed the last few tokens when they occurred
+//! before in place of computing a proposal: that costs no pass, and the tokens that the model has not seen meanwhile are rows
+//! of its next one.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use specfleet_grammar::Matcher;
 use specfleet_model::{
@@ -51,6 +52,10 @@ pub(crate) struct Policy {
     pub(crate) least_chance: f64,
     /// The n-grams whose earlier continuation is proposed without computing anything.
     pub(crate) recalled_ngram: Option<usize>,
+    /// A proposal under a grammar has one token unless masks are known to take no more than this. A mask behind drafted
+    /// tokens takes as long as they make it take, and a proposal that is late because of its tokens bends the law of the
+    /// output; the mask before the first one takes as long as the committed tokens make it take.
+    pub(crate) dearest_mask: Duration,
 }
 
 /// What is kept for one session.
@@ -92,6 +97,9 @@ impl ModelDrafter {
         let position = prefix.len() + draft.tokens().len();
         let vocabulary = self.draft_vocab.as_deref().map_or(Vocabulary::Full, Vocabulary::Reduced);
         let mask = mask(grammar, draft.tokens());
+        if draft.tokens().is_empty() && grammar.as_ref().is_some_and(|grammar| self.may_be_dear(grammar)) {
+            draft.limit(1);
+        }
         if let Some(mask) = &mask {
             // What the form rules out will not be drawn, and must not make the model look less sure than it is.
             mask.apply(logits, vocabulary);
@@ -103,8 +111,8 @@ impl ModelDrafter {
                 draft.push(draft_token(&shaped, support, rule, &settings.randomness, position as u64));
                 draft.weigh(chance, self.policy.least_chance);
             }
-            // The request, or its grammar, bans every id that this draft knows. That is no fault, and it is known before the draw, so the
-            // proposal may end here.
+            // The request, or its grammar, bans every id that this draft knows. That is no fault, and it is known before the
+            // draw, so the proposal may end here.
             Err(transform::Error::NothingLeft) => draft.stop(),
             // What was drawn is not withheld because of what it led to. If it is committed, the next draft fails here.
             Err(error) if !draft.tokens().is_empty() => {
@@ -113,6 +121,12 @@ impl ModelDrafter {
             }
             Err(error) => draft.fail(Error::Model(format!("at position {position}: {error}"))),
         }
+    }
+
+    /// Whether masks behind drafted tokens may take long, going by earlier ones; those of a form that nobody knows may take
+    /// for ever. Asked before the first draw of a proposal, so that its own tokens have no part in it.
+    fn may_be_dear(&self, grammar: &Matcher) -> bool {
+        grammar.mask_cost().unwrap_or(Duration::MAX) > self.policy.dearest_mask
     }
 }
 

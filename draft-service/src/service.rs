@@ -1,6 +1,6 @@
 //! A drafting engine and its gRPC face, without a port: what `run` serves over TCP and tests serve in memory.
 
-use std::{io, num::NonZeroUsize, sync::Arc};
+use std::{io, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use opentelemetry::metrics::Meter;
 use specfleet_grammar::{DEFAULT_PLACES, Grammars};
@@ -49,6 +49,8 @@ pub struct Options {
     pub least_chance: f64,
     /// Before a model is asked: n-grams of this size whose earlier continuation is proposed.
     pub recalled_ngram: Option<NonZeroUsize>,
+    /// A model's proposal under a grammar has one token unless its masks are known to take no more than this.
+    pub dearest_mask: Duration,
 }
 
 impl Default for Options {
@@ -66,6 +68,8 @@ impl Default for Options {
             // Measured on the distilled SmolLM2 draft: flat from 0.25 to 0.4, greedy and at temperature 0.8.
             least_chance: 0.3,
             recalled_ngram: None,
+            // Those of most schemas take a tenth of it, and with it a proposal takes a few milliseconds more.
+            dearest_mask: Duration::from_millis(1),
         }
     }
 }
@@ -133,8 +137,9 @@ impl Service {
         let description = model.description();
         let identity = Identity::of_model(description, tokenizer, label, &policy(&options));
         let n_vocab = description.vocab_size;
-        let Options { prefill_rows, least_chance, recalled_ngram, .. } = options;
-        let policy = Policy { least_chance, recalled_ngram: recalled_ngram.map(NonZeroUsize::get) };
+        let Options { prefill_rows, least_chance, recalled_ngram, dearest_mask, .. } = options;
+        let recalled_ngram = recalled_ngram.map(NonZeroUsize::get);
+        let policy = Policy { least_chance, recalled_ngram, dearest_mask };
         let grammars = tokenizer.grammars(tokenizer.end_tokens());
         let grammars = grammars.inspect_err(|error| info!(%error, "drafting without grammars")).ok();
         let grammars = grammars.map(|grammars| grammars.with_places(options.max_grammars));

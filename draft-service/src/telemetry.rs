@@ -39,6 +39,8 @@ pub const MEMORY: &str = "specfleet_draft_memory_tokens";
 pub const SESSIONS_OPENED: &str = "specfleet_draft_sessions_opened";
 /// Sessions closed to make room for others.
 pub const EVICTIONS: &str = "specfleet_draft_evictions";
+/// Sessions with a grammar that are drafted for as if they had none: there are too many, or it cannot be used.
+pub const WITHOUT_GRAMMAR: &str = "specfleet_draft_sessions_without_grammar";
 /// Drafts dropped because nobody waited for them any more.
 pub const ABANDONED: &str = "specfleet_draft_abandoned";
 /// Drafts ended before their length because their time budget was used up.
@@ -71,6 +73,7 @@ pub(crate) struct Metrics {
     sessions_opened: Counter<u64>,
     memory: Gauge<u64>,
     evictions: Counter<u64>,
+    without_grammar: Counter<u64>,
     abandoned: Counter<u64>,
     out_of_time: Counter<u64>,
     refusals: Counter<u64>,
@@ -91,6 +94,7 @@ impl Metrics {
             sessions_opened: counter(SESSIONS_OPENED),
             memory: meter.u64_gauge(MEMORY).build(),
             evictions: counter(EVICTIONS),
+            without_grammar: counter(WITHOUT_GRAMMAR),
             abandoned: counter(ABANDONED),
             out_of_time: counter(OUT_OF_TIME),
             refusals: counter(REFUSALS),
@@ -127,6 +131,10 @@ impl Metrics {
 
     pub(crate) fn session_evicted(&self) {
         self.evictions.add(1, &[]);
+    }
+
+    pub(crate) fn session_without_grammar(&self) {
+        self.without_grammar.add(1, &[]);
     }
 
     pub(crate) fn draft_abandoned(&self) {

@@ -36,6 +36,7 @@ pub const END: TokenId = 15;
 pub fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.draft.least_chance = 0.0;
+    settings.draft.dearest_mask = Duration::MAX;
     settings.verifier.verify_rows = 1024;
     settings.verifier.draft_wait = Duration::from_secs(20);
     settings.verifier.max_draft_length = 16;

@@ -27,7 +27,7 @@ pub(crate) use draft::Draft;
 pub(crate) use pool::{Opening, Pool, Target};
 pub(crate) use session::{Ask, Session};
 pub use trust::{NotAVersion, UntrustedDraft};
-pub(crate) use trust::{Standing, Version};
+pub(crate) use trust::{Quota, Standing, Version};
 
 /// Why a round had no proposal, or a proposal was not used. The words of `SpeculationReport` and of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

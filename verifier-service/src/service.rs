@@ -183,6 +183,9 @@ impl Service {
             pool,
             identity: identity::to_wire(&identity, true),
         });
+        let serving = Arc::downgrade(&shared);
+        let occupancy = move || Some(serving.upgrade()?.rules.grammars.as_ref().ok()?.occupancy());
+        telemetry::observe_grammars(meter, occupancy);
         Ok(Self { shared, identity, request_bytes: limits.request_bytes.max(REQUEST_BYTES) })
     }
 

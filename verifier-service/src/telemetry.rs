@@ -9,6 +9,7 @@ use opentelemetry::{
     KeyValue,
     metrics::{AsyncInstrument, Counter, Gauge, Histogram, Meter},
 };
+use specfleet_grammar::Occupancy;
 use specfleet_protocol::v1::{DraftState, DraftTrust, DraftVersion};
 use specfleet_service::telemetry::SECONDS_BUCKETS;
 use specfleet_speculation::round::{Origin, RoundOutcome};
@@ -44,6 +45,8 @@ const RUNNING_REQUESTS: &str = "specfleet_verifier_running_requests";
 const WAITING_REQUESTS: &str = "specfleet_verifier_waiting_requests";
 const KV_BLOCKS_USED: &str = "specfleet_verifier_kv_blocks_used";
 const KV_BLOCKS: &str = "specfleet_verifier_kv_blocks";
+const GRAMMARS: &str = "specfleet_verifier_grammars";
+const GRAMMARS_REFUSED: &str = "specfleet_verifier_grammars_refused";
 const DRAFTS: &str = "specfleet_verifier_drafts";
 const DRAFT_POSITIONS_AUDITED: &str = "specfleet_verifier_draft_positions_audited";
 const DRAFT_POSITIONS_AUDITED_ACCEPTED: &str = "specfleet_verifier_draft_positions_audited_accepted";
@@ -97,6 +100,23 @@ pub(crate) fn observe_drafts(meter: &Meter, pool: &Arc<Pool>) {
         }
     };
     meter.u64_observable_gauge(DRAFTS).with_description("Configured drafts, by state.").with_callback(observe).build();
+}
+
+/// Shows, whenever metrics are read, how much of the room for output of a given form is taken, and how often it was too
+/// little. `occupancy` says nothing once the service is gone, which the meter outlives.
+pub(crate) fn observe_grammars(
+    meter: &Meter,
+    occupancy: impl Fn() -> Option<Occupancy> + Clone + Send + Sync + 'static,
+) {
+    let places = occupancy.clone();
+    (meter.u64_observable_gauge(GRAMMARS))
+        .with_description("Outputs of a given form that hold memory for it, of --max-grammars.")
+        .with_callback(move |gauge| places().iter().for_each(|places| gauge.observe(places.n_taken as u64, &[])))
+        .build();
+    (meter.u64_observable_counter(GRAMMARS_REFUSED))
+        .with_description("Requests refused because the memory for output of a given form was taken.")
+        .with_callback(move |counter| occupancy().iter().for_each(|places| counter.observe(places.n_refused, &[])))
+        .build();
 }
 
 /// Shows for every draft version that has been used whether `is_so`, from its first use on: an alarm that waits for a 1 must

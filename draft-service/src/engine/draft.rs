@@ -80,6 +80,11 @@ impl Draft {
         }
     }
 
+    /// Ends it at the latest when it has so many tokens.
+    pub(crate) fn limit(&mut self, most: usize) {
+        self.n_wanted = self.n_wanted.min(most);
+    }
+
     /// Ends it with the tokens that it has.
     pub(crate) fn stop(&mut self) {
         self.n_wanted = self.tokens.len();

@@ -3,8 +3,9 @@
 //! An index is kept beside the KV memory and is not counted in it, so it must be small: it holds 64 bits of an n-gram and
 //! where it ends, from 20 to 40 bytes with all that a hash table needs, and no token. So for each size of n-grams an index
 //! takes at most 40 bytes for each token of its sequence, and all of them at most that for each token that the sessions may
-//! have. Whether the n-gram found there is the one that was looked for, the sequence itself says. And a prompt of any length must not hold up the other sessions of the
-//! engine: it is taken in over as many rounds as that takes. Until then an index knows the beginning of its sequence.
+//! have. Whether the n-gram found there is the one that was looked for, the sequence itself says. And a prompt of any length
+//! must not hold up the other sessions of the engine: it is taken in over as many rounds as that takes. Until then an index
+//! knows the beginning of its sequence.
 
 use std::{
     collections::HashMap,

@@ -21,8 +21,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// What the session could give: nothing once its proposal is complete. Without a draft it stops before the last committed token: more may come, and that one
-    /// has to be computed when a proposal is asked for.
+    /// What the session could give: nothing once its proposal is complete. Without a draft it stops before the last
+    /// committed token: more may come, and that one has to be computed when a proposal is asked for.
     pub(crate) fn of(session: &Session<Memory>) -> Self {
         let (n_committed, n_cached) = (session.prefix.len(), session.memory.cached.len());
         match &session.draft {

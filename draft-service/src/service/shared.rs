@@ -77,14 +77,15 @@ impl Shared {
         let (open, form) = self.check_open(settings, committed, prompt_length)?;
         let generated = open.committed[open.n_prompt..].to_vec();
         let mut session = self.engine.open(open).await?;
-        if let (Some(form), Some(grammars)) = (form, self.grammars.clone()) {
+        if let Some(form) = form {
             let matcher = tokio::select! {
                 biased;
                 why = session.closed() => return Err(why.into()),
-                matcher = self.matcher(grammars, form, generated) => matcher,
+                matcher = self.matcher(form, generated) => matcher,
             };
-            if let Some(matcher) = matcher {
-                session.constrain(matcher)?;
+            match matcher {
+                Some(matcher) => session.constrain(matcher)?,
+                None => self.metrics.session_without_grammar(),
             }
         }
         Ok(session)
@@ -116,7 +117,8 @@ impl Shared {
     /// The form of a session's output, behind what was generated before; `None` to draft as if it had none, which is exact
     /// too. Compiling may take long, so it happens beside the engine and the runtime. It goes on if the caller leaves, so it
     /// holds the turn: otherwise whoever asks and leaves could keep any number of threads busy.
-    async fn matcher(&self, grammars: Arc<Grammars>, form: Form, generated: Vec<TokenId>) -> Option<Matcher> {
+    async fn matcher(&self, form: Form, generated: Vec<TokenId>) -> Option<Matcher> {
+        let grammars = self.grammars.clone()?;
         let turn = self.compiling.clone().acquire_owned().await.ok()?;
         let compile = move || {
             let _turn = turn;

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{Error, Form, Matcher, Vocabulary, places::Places};
+use crate::{
+    Error, Form, Matcher, Vocabulary,
+    places::{Occupancy, Places},
+};
 
 /// Outputs that there may be at a time, unless somebody says otherwise: 2 GiB at the worst.
 pub const DEFAULT_PLACES: usize = 128;
@@ -49,9 +52,9 @@ impl Grammars {
         Self { places: Places::new(n_places), ..self }
     }
 
-    /// A matcher at the beginning of a form, for one that is cloned until there are `n_outputs`; these count among the
-    /// outputs that there are until the last clone is dropped. Blocks while another form is compiled; not for a thread that
-    /// others wait for.
+    /// A matcher at the beginning of a form. It holds places for `n_outputs`, of which each clone takes one over, and which
+    /// are given back by whoever has them when he is dropped; so it is for one output, or to be cloned for each of them.
+    /// Blocks while another form is compiled; not for a thread that others wait for.
     ///
     /// # Errors
     /// [`Error::Full`] at once; [`Error::TooLong`], [`Error::TooDeep`] and [`Error::Unusable`], all of them for the form's
@@ -59,6 +62,11 @@ impl Grammars {
     pub fn compile(&self, form: &Form, n_outputs: usize) -> Result<Matcher, Error> {
         let place = self.places.take(n_outputs)?;
         Ok(self.start(form)?.separate(place))
+    }
+
+    /// How many outputs there are and may be.
+    pub fn occupancy(&self) -> Occupancy {
+        self.places.occupancy()
     }
 
     /// The beginning of a form, for copies: what it shares with the one that is remembered must not grow.

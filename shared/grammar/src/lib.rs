@@ -41,6 +41,7 @@
 //! **Not here:** models, requests, sockets, tensors.
 
 mod compile;
+mod cost;
 mod depth;
 mod error;
 mod form;
@@ -55,6 +56,7 @@ pub use error::Error;
 pub use form::{Form, MAX_FORM_BYTES};
 pub use grammars::{DEFAULT_PLACES, Grammars};
 pub use matcher::{MOST_BYTES, Matcher};
+pub use places::Occupancy;
 pub use vocabulary::{Spelling, Vocabulary};
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use llguidance::toktrie::SimpleVob;
 use specfleet_speculation::{TokenId, transform::Mask};
 
-use crate::{Error, error::Reason, parser::Parser, places::Place};
+use crate::{Error, cost::MaskCost, error::Reason, parser::Parser, places::Place};
 
 /// The most that the grammar of one output and its state may take. A hundred tools take a third of that, and the tokens of
 /// an output about 200 bytes each.
@@ -17,17 +18,14 @@ pub const MOST_BYTES: usize = 16 << 20;
 /// What rules take for each byte of their text.
 const RULE_BYTES: usize = 100;
 
-/// How much of the dearest mask is remembered after a cheaper one: a thread that had to wait for its core is forgotten
-/// within some tokens.
-const COST_MEMORY: f64 = 0.5;
-
 /// The state of one sequence: which tokens may follow what is committed, and what is committed with some pending tokens.
 ///
 /// Only [`commit`](Self::commit) moves it. A question about pending tokens moves the library's state over them, and the
 /// next question or commit takes back what does not belong to it: what was asked about a rejected token leaves no trace.
 ///
-/// Cloning is cheap and gives an independent state. Clones share the lexer's automaton, which grows while they run, so they
-/// must belong to one client: one that makes it grow too large fails them all.
+/// Cloning is cheap and gives an independent state, which takes over one of the places among the outputs that there may be.
+/// Clones share the lexer's automaton, which grows while they run, so they must belong to one client: one that makes it grow
+/// too large fails them all.
 #[derive(Clone)]
 pub struct Matcher {
     parser: Parser,
@@ -38,11 +36,11 @@ pub struct Matcher {
     own_bytes: usize,
     /// An end token is committed: nothing follows.
     has_ended: bool,
-    mask_cost: Duration,
-    /// What commits have taken since the last mask.
-    commit_time: Duration,
-    /// Counts it, with its clones, among those there may be. What is only remembered has none.
-    _place: Option<Arc<Place>>,
+    /// No token has been looked at: the first mask is remembered with the form.
+    is_fresh: bool,
+    cost: MaskCost,
+    /// Counts it, and the clones that are still to come, among those there may be. What is only remembered has none.
+    _place: Option<Place>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,25 +61,22 @@ impl Matcher {
     pub(crate) fn new(mut parser: Parser, source_bytes: usize, end_tokens: Arc<[TokenId]>) -> Self {
         // Beside the rules it keeps the expressions that the lexer begins with.
         let own_bytes = source_bytes * RULE_BYTES + parser.lexer_bytes();
-        let (mask_cost, commit_time) = (Duration::ZERO, Duration::ZERO);
         Self {
             parser,
             end_tokens,
             ahead: Vec::new(),
             own_bytes,
             has_ended: false,
-            mask_cost,
-            commit_time,
+            is_fresh: true,
+            cost: MaskCost::default(),
             _place: None,
         }
     }
 
-    /// At the beginning of the same grammar, for another client: shares nothing.
+    /// At the beginning of the same grammar, for another client: shares nothing but what is known of the form.
     pub(crate) fn separate(&self, place: Place) -> Self {
         let (parser, end_tokens) = (self.parser.separate(), self.end_tokens.clone());
-        // The first mask is remembered with the rest, so that what it took says nothing.
-        let (ahead, mask_cost) = (Vec::new(), Duration::ZERO);
-        Self { parser, end_tokens, ahead, mask_cost, _place: Some(Arc::new(place)), ..*self }
+        Self { parser, end_tokens, ahead: Vec::new(), cost: self.cost.of_another(), _place: Some(place), ..*self }
     }
 
     /// The ids that may follow the committed tokens and then `pending`. Where the text may end, all end tokens are among
@@ -95,38 +90,27 @@ impl Matcher {
             return Ok(Mask::default());
         }
         let started = Instant::now();
-        self.go_to(pending)?;
-        let allowed = self.parser.mask()?;
-        self.check_size()?;
-        let took = started.elapsed() + std::mem::take(&mut self.commit_time);
-        self.mask_cost = took.max(self.mask_cost.mul_f64(COST_MEMORY));
-        Ok(Mask::from_words(allowed.into()))
+        let allowed = self.allowed(pending);
+        if !self.is_fresh {
+            // One that fails has taken its time as well.
+            self.cost.masked(started.elapsed());
+        }
+        Ok(Mask::from_words(allowed?.into()))
     }
 
-    /// What a mask and the commits before it are likely to take, going by the last ones: the time of the dearest, less with
-    /// each cheaper one since.
-    pub fn mask_cost(&self) -> Duration {
-        self.mask_cost
+    /// What a mask and the commit before it are likely to take, going by the last ones of this output, or those of others
+    /// where it has none: the time of the dearest, less with each cheaper one since. `None` while too few masks of the form
+    /// have been computed to tell. The mask before any token is remembered with the form, and takes no time.
+    pub fn mask_cost(&self) -> Option<Duration> {
+        self.cost.next()
     }
 
-    /// Makes one more token final. One that was not allowed makes the next [`mask`](Self::mask) an error.
+    /// Makes one more token final. One that was not allowed makes the next [`mask`](Self::mask) an error, and so does one with
+    /// which it takes too much memory.
     pub fn commit(&mut self, token: TokenId) {
         let started = Instant::now();
         self.advance(token);
-        self.commit_time += started.elapsed();
-    }
-
-    fn advance(&mut self, token: TokenId) {
-        if self.ahead.first().is_none_or(|ahead| ahead.token != token) {
-            if self.end_tokens.contains(&token) {
-                self.has_ended = true;
-                return;
-            }
-            if self.go_to(&[token]).is_err() {
-                return;
-            }
-        }
-        self.own_bytes += self.ahead.remove(0).chart_bytes;
+        self.cost.committed(started.elapsed());
     }
 
     /// How many of `tokens`, from the first on, may follow the committed tokens.
@@ -147,6 +131,26 @@ impl Matcher {
         self.parser.lexer_bytes() + self.own_bytes + ahead
     }
 
+    fn allowed(&mut self, pending: &[TokenId]) -> Result<SimpleVob, Error> {
+        self.go_to(pending)?;
+        let allowed = self.parser.mask()?;
+        self.check_size()?;
+        Ok(allowed)
+    }
+
+    fn advance(&mut self, token: TokenId) {
+        if self.ahead.first().is_none_or(|ahead| ahead.token != token) {
+            if self.end_tokens.contains(&token) {
+                self.has_ended = true;
+                return;
+            }
+            if self.go_to(&[token]).is_err() {
+                return;
+            }
+        }
+        self.own_bytes += self.ahead.remove(0).chart_bytes;
+    }
+
     fn check_size(&mut self) -> Result<(), Error> {
         if self.n_bytes() <= MOST_BYTES {
             return Ok(());
@@ -163,8 +167,10 @@ impl Matcher {
         self.parser.rollback(self.ahead.len() - n_common)?;
         self.ahead.truncate(n_common);
         for &token in &pending[n_common..] {
+            self.is_fresh = false;
             let chart_bytes = self.parser.consume(token)?;
             self.ahead.push(Ahead { token, chart_bytes });
+            self.check_size()?;
         }
         Ok(())
     }

@@ -2,15 +2,12 @@
 //!
 //! It may give up, and it may have a fault. Either ends this one parser, which says from then on why.
 
-use std::{
-    convert::Infallible,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{convert::Infallible, fmt, panic::AssertUnwindSafe};
 
 use llguidance::{
     TokenParser,
     api::StopReason,
+    panic_utils::catch_unwind,
     toktrie::{SimpleVob, TokenId},
 };
 
@@ -60,7 +57,14 @@ impl Parser {
     }
 
     pub(crate) fn rollback(&mut self, n_tokens: usize) -> Result<(), Error> {
-        self.with(|parser| parser.rollback(n_tokens))
+        self.with(|parser| {
+            let taken_back = parser.rollback(n_tokens);
+            if n_tokens > 0 {
+                // The last mask is kept by the number of its row, and another row may come to have that number.
+                parser.invalidate_bias_cache();
+            }
+            taken_back
+        })
     }
 
     /// The tokens that may follow; where the text can only end, the end tokens.
@@ -94,11 +98,34 @@ impl Parser {
 
     fn with<T, E: fmt::Display>(&mut self, work: impl FnOnce(&mut TokenParser) -> Result<T, E>) -> Result<T, Error> {
         let parser = self.parser.as_mut().map_err(|reason| Error::Stuck(reason.clone()))?;
-        let reason = match catch_unwind(AssertUnwindSafe(|| work(parser))) {
+        // The library's own way to catch a panic keeps it out of the standard error stream: clients could fill that.
+        let reason = match catch_unwind(AssertUnwindSafe(|| Ok(work(parser)))) {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(error)) => Reason::new(error),
-            Err(_) => Reason::new("the parser panicked"),
+            Err(panic) => Reason::new(panic),
         };
         Err(self.fail(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use llguidance::api::TopLevelGrammar;
+
+    use super::*;
+    use crate::{Spelling, Vocabulary};
+
+    #[test]
+    fn a_panic_ends_one_parser_which_says_why() {
+        let spelling = |id| if id == 1 { Spelling::Special(b"<end>") } else { Spelling::Text(b"a") };
+        let vocabulary = Vocabulary::new(2, spelling, &[1]).unwrap();
+        let parser = || Parser::new(vocabulary.factory.create_parser(TopLevelGrammar::from_regex("a")).unwrap());
+        let (mut broken, mut whole) = (parser(), parser());
+        let panicked = broken.with(|_| -> Result<(), Infallible> { panic!("a fault\nof ours") }).unwrap_err();
+        assert_eq!(panicked.to_string(), "cannot be followed any further: panic: a fault of ours");
+        assert_eq!(broken.mask().unwrap_err(), panicked);
+        assert!(whole.mask().is_ok());
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Submission {
 /// What one continuation of a request has of its own.
 pub(super) struct Choice {
     pub(super) output: Output,
-    pub(super) permit: Permit,
+    pub(super) permit: Arc<Permit>,
     pub(super) span: Span,
 }
 
@@ -103,18 +103,19 @@ impl Handle {
     /// Hands a request to the engine, all of its continuations or none.
     pub(crate) fn generate(&self, request: Request, place: Reservation, span: Span) -> Result<Generation, Error> {
         let mut more = self.places.take(Instant::now(), request.n_choices - 1)?;
-        let places = iter::once(place).chain(iter::from_fn(|| more.split(1)));
+        let places = iter::once(place).chain(iter::from_fn(|| more.split()));
         let min_tokens = request.transforms.params().min_tokens as usize;
         let (outputs, generation) = Output::channel(request.n_choices, &request.stops, min_tokens, &request.spelled);
         let choices = outputs.into_iter().zip(places).map(|(output, place)| Choice {
             span: choice_span(&span, &request, output.choice_index()),
             output,
-            permit: Permit::new(self.places.clone(), place),
+            permit: Arc::new(Permit::new(place)),
         });
-        let choices = choices.collect();
+        let choices: Vec<Choice> = choices.collect();
+        let places = choices.iter().map(|choice| Arc::downgrade(&choice.permit)).collect();
         let submission = Box::new(Submission { request: Arc::new(request), choices });
         self.commands.send(Command::Generate(submission)).map_err(|_| Error::Draining)?;
-        Ok(generation)
+        Ok(generation.in_places(places))
     }
 
     /// Counts a request that did not get as far as the engine.

@@ -3,8 +3,9 @@
 //! A queue without end makes everybody wait and serves nobody more. So there are only so many places, for those who run
 //! and those who wait; and of those who would have to wait for longer than it is worth, none is let in. Both refusals say
 //! when to come again, and neither that nor how long a queue lasts is a guess: while somebody waits, the engine works at
-//! its capacity, and the time from one request that leaves it to the next is what a place costs. That is measured, with
-//! the prompts, lengths and acceptance of the requests that there are.
+//! its capacity, and the time from one place that becomes free to the next is what a place costs. That is measured, with
+//! the prompts, lengths and acceptance of the requests that there are, and with the time that their clients take to read:
+//! a place is free when its client has been told the end, and not when the engine is done.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -35,15 +36,17 @@ pub(crate) struct Places {
     turnover: Mutex<Turnover>,
 }
 
-/// A place that nothing has been done with yet.
-pub(crate) type Reservation = OwnedSemaphorePermit;
-
-/// The place of a sequence, until it is dropped: from its admission until its client has been told its end.
+/// Places that nothing has been done with yet. They are free again when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct Reservation {
     places: Arc<Places>,
-    _place: Reservation,
+    taken: OwnedSemaphorePermit,
 }
+
+/// The place of a sequence, until it is dropped: from its admission until its client has been told its end, or, if that is
+/// later, until an answer in one piece is written.
+#[derive(Debug)]
+pub(crate) struct Permit(Reservation);
 
 /// How quickly places become free while they are wanted.
 #[derive(Debug, Default)]
@@ -87,24 +90,24 @@ impl Places {
     ///
     /// # Errors
     /// [`Error::Overloaded`].
-    pub(crate) fn take(&self, now: Instant, n: u32) -> Result<Reservation, Error> {
+    pub(crate) fn take(self: &Arc<Self>, now: Instant, n: u32) -> Result<Reservation, Error> {
         let taken = self.free.clone().try_acquire_many_owned(n).map_err(|_| self.full(now, n))?;
-        if self.free.available_permits() == 0 {
-            self.turnover().wanted(now);
-        }
-        Ok(taken)
+        self.note_need(now, &mut self.turnover());
+        Ok(Reservation { places: self.clone(), taken })
     }
 
     /// So many have not found room in the engine.
     pub(super) fn set_waiting(&self, now: Instant, n_waiting: usize) {
-        let is_full = self.free.available_permits() == 0;
         let mut turnover = self.turnover();
         turnover.n_waiting = n_waiting;
-        if n_waiting > 0 || is_full {
-            turnover.wanted(now);
-        } else {
-            turnover.wanted_since = None;
-        }
+        self.note_need(now, &mut turnover);
+    }
+
+    /// Notes whether a place is wanted. To be called whenever that may have changed, and not by the engine alone, which
+    /// sleeps when it is done.
+    fn note_need(&self, now: Instant, turnover: &mut Turnover) {
+        let is_full = self.free.available_permits() == 0;
+        turnover.wanted_since = (turnover.n_waiting > 0 || is_full).then(|| turnover.wanted_since.unwrap_or(now));
     }
 
     fn full(&self, now: Instant, n: u32) -> Error {
@@ -119,24 +122,34 @@ impl Places {
     }
 }
 
+impl Reservation {
+    /// One of its places; `None` if there is none left.
+    pub(crate) fn split(&mut self) -> Option<Self> {
+        Some(Self { places: self.places.clone(), taken: self.taken.split(1)? })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        drop(self.taken.split(self.taken.num_permits()));
+        self.places.note_need(Instant::now(), &mut self.places.turnover());
+    }
+}
+
 impl Permit {
-    pub(crate) fn new(places: Arc<Places>, place: Reservation) -> Self {
-        Self { places, _place: place }
+    pub(crate) fn new(place: Reservation) -> Self {
+        Self(place)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.places.turnover().left(Instant::now());
+        self.0.places.turnover().left(Instant::now());
     }
 }
 
 impl Turnover {
-    fn wanted(&mut self, now: Instant) {
-        self.wanted_since.get_or_insert(now);
-    }
-
-    /// Somebody has left. Times in which nobody wanted the place say nothing about capacity.
+    /// Somebody leaves. Times in which nobody wanted the place say nothing about capacity.
     fn left(&mut self, now: Instant) {
         let Some(since) = self.wanted_since else { return };
         let sample = now.saturating_duration_since(since).as_secs_f64();

@@ -20,7 +20,7 @@ use std::time::Duration;
 mod mask_time;
 
 use mask_time::MaskTime;
-pub(super) use mask_time::n_draft_masked;
+pub(super) use mask_time::{UNKNOWN_MASK, n_draft_masked};
 
 /// A sequence that could run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct Candidate {
     pub(super) n_draft: usize,
     /// When it was served last: grants are counted.
     pub(super) last_turn: u64,
-    /// What a mask of its grammar is likely to take, going by earlier rounds; nothing without a grammar.
+    /// What a mask of its grammar is likely to take, going by earlier ones; nothing without a grammar.
     pub(super) mask_cost: Duration,
 }
 

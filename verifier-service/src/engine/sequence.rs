@@ -28,12 +28,12 @@ use super::{
     deciding::{Decider, TargetRows},
     handle::Choice,
     places::Permit,
-    scheduler::{Candidate, Work, n_draft_masked},
+    scheduler::{Candidate, UNKNOWN_MASK, Work, n_draft_masked},
     speculation::{Round, Speculation},
     waiting::Member,
 };
 use crate::{
-    drafting::{Listener, Opening, Pool},
+    drafting::{Listener, Opening, Pool, Quota},
     output::{Output, OutputToken, PromptToken, RoundEnd, TokenScore},
     report::Report,
     request::Request,
@@ -70,7 +70,7 @@ pub(super) struct Sequence {
     /// The request's other continuations, until this one, the first, has computed the prompt for all.
     pub(super) followers: Vec<Sequence>,
     /// Counts the sequence among those in the house.
-    pub(super) permit: Permit,
+    pub(super) permit: Arc<Permit>,
 }
 
 /// What a round has added to a sequence.
@@ -96,7 +96,7 @@ impl Sequence {
             randomness: VerifyRandomness::new(&seed),
             seed,
             kv: KvSequence::default(),
-            speculation: Speculation::new(request.drafting.clone()),
+            speculation: Speculation::new(request.drafting.clone(), Quota::of_choice(output.choice_index())),
             report: Report::new(request.rule, request.prompt.len(), request.arrived),
             output,
             work: None,
@@ -152,13 +152,15 @@ impl Sequence {
             n_pending: self.n_pending(),
             n_draft: self.speculation.n_held(),
             last_turn: self.last_turn,
-            mask_cost: self.mask_cost(),
+            // The mask of the first token is there when the grammar is.
+            mask_cost: if self.n_generated() == 0 { Duration::ZERO } else { self.mask_cost() },
         })
     }
 
-    /// What the next mask is likely to take; nothing without a grammar. Known before a token of the round is drawn.
+    /// What a mask that must be computed is likely to take; nothing without a grammar. Known before a token of the round is
+    /// drawn.
     fn mask_cost(&self) -> Duration {
-        self.grammar.as_ref().map_or(Duration::ZERO, Matcher::mask_cost)
+        self.grammar.as_ref().map_or(Duration::ZERO, |grammar| grammar.mask_cost().unwrap_or(UNKNOWN_MASK))
     }
 
     /// Looks for a draft, so that it can read the prefix while the target does.

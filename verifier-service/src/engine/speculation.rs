@@ -26,7 +26,9 @@ use tracing::Span;
 
 use super::{crowd::Allowance, waiting::Reluctance};
 use crate::{
-    drafting::{Ask, Closed, Draft, DraftEvent, DraftEventKind, Opening, PlainReason, Pool, Reply, Session, Version},
+    drafting::{
+        Ask, Closed, Draft, DraftEvent, DraftEventKind, Opening, PlainReason, Pool, Quota, Reply, Session, Version,
+    },
     report::TestedProposal,
     request, wire,
 };
@@ -52,6 +54,8 @@ pub(super) struct Speculation {
     /// No session before this round.
     paused_until: u64,
     n_pauses: u32,
+    /// What of it still counts in the watch over its draft's acceptance.
+    pub(super) quota: Quota,
 }
 
 #[derive(Debug)]
@@ -95,10 +99,10 @@ impl Held {
     }
 
     /// A round has tested it: what the report says about it.
-    pub(super) fn tested(self, outcome: &RoundOutcome) -> TestedProposal {
+    pub(super) fn tested(self, outcome: &RoundOutcome, quota: &mut Quota) -> TestedProposal {
         let n_tokens = self.proposal.len();
         self.draft.count_round(n_tokens, outcome.n_accepted);
-        self.version.count_round(n_tokens, outcome.n_tested, outcome.n_accepted);
+        self.version.count_round(n_tokens, outcome.n_tested, outcome.n_accepted, quota);
         let Version { id, metrics_label, .. } = &*self.version;
         TestedProposal {
             version: id.clone(),
@@ -123,7 +127,7 @@ pub(super) struct Round<'a> {
 }
 
 impl Speculation {
-    pub(super) fn new(options: request::Drafting) -> Self {
+    pub(super) fn new(options: request::Drafting, quota: Quota) -> Self {
         let why_plain = if options.draft_length == 0 { PlainReason::Off } else { PlainReason::NoDraft };
         Self {
             options,
@@ -135,6 +139,7 @@ impl Speculation {
             searched: None,
             paused_until: 0,
             n_pauses: 0,
+            quota,
         }
     }
 

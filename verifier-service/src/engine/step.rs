@@ -236,7 +236,7 @@ fn account(sequence: &mut Sequence, held: Result<Held, PlainReason>, outcome: &R
         return;
     }
     let span = &sequence.round_span;
-    let tested = held.map(|held| held.tested(outcome));
+    let tested = held.map(|held| held.tested(outcome, &mut sequence.speculation.quota));
     match &tested {
         Ok(TestedProposal { version, version_label, n_tokens, waited, .. }) => {
             metrics.tested_round(version_label, *n_tokens, *waited, outcome);

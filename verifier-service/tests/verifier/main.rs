@@ -10,6 +10,7 @@ mod choices;
 mod crowd;
 mod drafts;
 mod ends;
+mod forms;
 mod greedy;
 mod logprobs;
 mod openai;

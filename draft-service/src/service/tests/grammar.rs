@@ -148,6 +148,25 @@ async fn a_proposal_does_not_end_where_the_form_leaves_no_doubt() {
     assert_eq!(ids(&session.advance(&[], 6).await.unwrap()), [0, 1, 2, 3, 4, 5]);
 }
 
+/// The mask behind a drafted token takes as long as that token makes it take, and so might decide whether it is late.
+#[tokio::test]
+async fn nothing_is_drafted_behind_a_token_until_masks_are_known_to_be_cheap() {
+    for (dearest_mask, expected) in [(Duration::from_secs(3600), [1, 1, 5, 5]), (Duration::ZERO, [1; 4])] {
+        let draft = start(mixed_model(), Options { dearest_mask, ..options() });
+        let mut session = open(&draft, regex("[ab]{40}"), &[9], 0).await;
+        let mut lengths = vec![session.advance(&[], 5).await.unwrap().tokens.len()];
+        for _ in 0..3 {
+            lengths.push(session.advance(&[0], 5).await.unwrap().tokens.len());
+        }
+        // The mask before any token is remembered with the form; two have been computed before the third proposal.
+        assert_eq!(lengths, expected, "{dearest_mask:?}");
+        let mut same = open(&draft, regex("[ab]{40}"), &[9], 0).await;
+        assert_eq!(same.advance(&[], 5).await.unwrap().tokens.len(), expected[3], "what is known is known to others");
+        let mut other = open(&draft, regex("[ab]{41}"), &[9], 0).await;
+        assert_eq!(other.advance(&[], 5).await.unwrap().tokens.len(), 1);
+    }
+}
+
 fn one_session() -> Options {
     Options { max_sessions: NonZeroUsize::MIN, ..options() }
 }
@@ -201,6 +220,7 @@ async fn more_grammars_than_there_is_memory_for_are_drafted_without() {
     let first = open(&draft, regex("[ab]{9}"), &[9], 0).await;
     let mut second = open(&draft, regex("[ab]{9}"), &[9], 0).await;
     assert!(support(&second.advance(&[], 1).await.unwrap().tokens[0]).len() > 2);
+    draft.metric_becomes("specfleet_draft_sessions_without_grammar_total", 1.0).await;
     drop(first);
     draft.metric_becomes("specfleet_draft_sessions_open", 1.0).await;
     let mut third = open(&draft, regex("[ab]{9}"), &[9], 0).await;

@@ -40,6 +40,8 @@ pub(super) fn options() -> Options {
         // As many tokens as are asked for.
         least_chance: 0.0,
         recalled_ngram: None,
+        // However busy the machine is.
+        dearest_mask: Duration::MAX,
     }
 }
 

@@ -40,6 +40,25 @@ fn a_rejected_token_leaves_no_trace() {
     assert_eq!(allowed(&mut other, &[]), before);
 }
 
+/// The library keeps the last mask, by the number of its row in the chart and the state of the lexer.
+#[test]
+fn a_mask_that_was_asked_about_is_not_that_of_another_way_there() {
+    let tokens = ["(", "[", ")", "]", "x", "x)", "x]", "<end>"];
+    let spelling = |id: TokenId| match tokens[id as usize] {
+        "<end>" => Spelling::Special(b"<end>"),
+        text => Spelling::Text(text.as_bytes()),
+    };
+    let grammars = Grammars::new(Vocabulary::new(8, spelling, &[7]).unwrap());
+    let form = Form::Lark("start: \"(\" A \")\" | \"[\" A \"]\"\nA: /x+/\n".into());
+    let mut matcher = grammars.compile(&form, 1).unwrap();
+    assert_eq!(allowed(&mut matcher, &[0]), [4, 5]);
+    assert_eq!(allowed(&mut matcher, &[1]), [4, 6]);
+    assert_eq!(allowed(&mut matcher, &[0, 4]), [2, 4, 5]);
+    matcher.commit(1);
+    assert_eq!(allowed(&mut matcher, &[]), [4, 6]);
+    assert_eq!(allowed(&mut matcher, &[4]), [3, 4, 6]);
+}
+
 #[test]
 fn half_a_character_is_completed() {
     let mut matcher = regex("\u{1f980}|b");

@@ -12,8 +12,8 @@ fn retry_after(error: &Error) -> Duration {
 }
 
 /// Places of which all are taken, and one is left every 400 ms.
-fn busy(n_places: usize, longest_wait: Duration) -> (Places, Vec<Reservation>, Instant) {
-    let places = Places::new(n_places, longest_wait);
+fn busy(n_places: usize, longest_wait: Duration) -> (Arc<Places>, Vec<Reservation>, Instant) {
+    let places = Arc::new(Places::new(n_places, longest_wait));
     let mut now = Instant::now();
     let taken: Vec<Reservation> = (0..n_places).map(|_| places.take(now, 1).unwrap()).collect();
     for _ in 0..5 {
@@ -21,6 +21,51 @@ fn busy(n_places: usize, longest_wait: Duration) -> (Places, Vec<Reservation>, I
         places.turnover().left(now);
     }
     (places, taken, now)
+}
+
+/// The engine sleeps when it is done, and tells nobody when a client has read its end.
+#[test]
+fn an_idle_hour_says_nothing_about_the_time_that_a_place_takes() {
+    for is_used in [true, false] {
+        let places = Arc::new(Places::new(1, Duration::MAX));
+        let now = Instant::now();
+        let place = places.take(now, 1).unwrap();
+        places.set_waiting(now, 0);
+        if is_used {
+            drop(Permit::new(place));
+        } else {
+            drop(place);
+        }
+        let hour_later = now + 3600 * 1000 * MILLISECOND;
+        let next = places.take(hour_later, 1).unwrap();
+        assert_eq!(retry_after(&places.take(hour_later, 1).unwrap_err()), SHORTEST_RETRY, "used: {is_used}");
+        drop(next);
+        let interval = places.turnover().interval(hour_later);
+        assert!(interval < 1000 * MILLISECOND, "used: {is_used}, {interval:?}");
+    }
+}
+
+/// Else those who ask for what there is not would make a queue look short.
+#[test]
+fn who_is_refused_has_not_left() {
+    let (places, mut taken, now) = busy(2, Duration::MAX);
+    places.set_waiting(now, 1);
+    drop(taken.pop());
+    places.turnover().left(now + 400 * MILLISECOND);
+    assert_eq!(places.turnover().interval(now + 400 * MILLISECOND), 400 * MILLISECOND);
+}
+
+#[test]
+fn places_that_are_split_off_are_free_when_each_is_dropped() {
+    let places = Arc::new(Places::new(3, Duration::MAX));
+    let now = Instant::now();
+    let mut taken = places.take(now, 3).unwrap();
+    let parts: Vec<Reservation> = std::iter::from_fn(|| taken.split()).collect();
+    drop(taken);
+    assert!(parts.len() == 3 && places.take(now, 1).is_err());
+    assert_eq!(places.turnover().wanted_since, Some(now), "what holds no place leaves none free");
+    drop(parts);
+    assert!(places.take(now, 3).is_ok());
 }
 
 #[test]
@@ -41,7 +86,7 @@ fn a_place_that_has_not_become_free_for_long_will_take_as_long() {
 
 #[test]
 fn before_anything_is_measured_the_time_so_far_counts() {
-    let places = Places::new(1, Duration::MAX);
+    let places = Arc::new(Places::new(1, Duration::MAX));
     let now = Instant::now();
     let _taken = places.take(now, 1).unwrap();
     assert_eq!(retry_after(&places.take(now, 1).unwrap_err()), SHORTEST_RETRY);

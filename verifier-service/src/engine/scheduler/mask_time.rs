@@ -5,13 +5,17 @@
 //! pass's time and more. So the masks of a pass have a budget, and those that are dear take turns. Nobody else waits longer
 //! than for the budget, and for the masks of one round where that alone takes more.
 //!
-//! What masks are going to take is estimated by those of earlier rounds.
+//! What masks are going to take is estimated by those of earlier rounds, of other outputs of the form where there are none.
+//! Nobody knows what a new form is like, so its first masks take turns as if each took all of the time.
 
 use std::time::Duration;
 
 /// What the masks behind a pass may take. A pass takes some milliseconds at the least; the masks of a schema that people use
 /// take microseconds, and a few tenths of a millisecond where it is new.
 const MASK_TIME: Duration = Duration::from_millis(8);
+
+/// What a mask of a form is thought to take until some have been computed.
+pub(in crate::engine) const UNKNOWN_MASK: Duration = MASK_TIME;
 
 /// A part of [`MASK_TIME`] so small that masks within it are no burden, and take no turns. As many as usually run at a time
 /// take as long as the budget together.

@@ -79,6 +79,7 @@ fn many_long_rounds_never_exceed_the_budget() {
     let n_rows: usize = grants.iter().map(|grant| grant.work.n_rows()).sum();
     assert_eq!(n_rows, 14 * 9);
 }
+
 /// With a grammar whose masks take so long.
 fn masked(candidate: Option<Candidate>, millis: u64) -> Option<Candidate> {
     candidate.map(|candidate| Candidate { mask_cost: Duration::from_millis(millis), ..candidate })
@@ -114,6 +115,14 @@ fn masks_that_take_more_than_the_budget_take_turns_one_by_one() {
         }
     }
     assert_eq!(n_served, [6, 6, 6, 6, 24]);
+}
+
+#[test]
+fn a_form_that_nobody_knows_takes_a_pass_for_each_mask_and_gets_no_drafts() {
+    let unknown = |last_turn| decoding(0, last_turn).map(|it| Candidate { mask_cost: UNKNOWN_MASK, ..it });
+    assert_eq!(served(&[unknown(3), unknown(1), unknown(2), decoding(0, 4)]), [1, 3]);
+    assert_eq!(served(&[unknown(2), masked(decoding(0, 1), 1), decoding(0, 3)]), [1, 2]);
+    assert_eq!(n_draft_masked(UNKNOWN_MASK), 0);
 }
 
 #[test]
