@@ -80,14 +80,17 @@ async fn coming_and_going() {
         n_streams: N_STREAMS,
         cases: cases.collect(),
         max_tokens: MAX_TOKENS,
+        // The vocabulary is letters.
+        with_objects: false,
     };
     let before = traffic.run(1, Duration::from_secs(warm_up)).await;
     let first = settled(&verifier, &draft).await;
     let after = traffic.run(2, Duration::from_secs(time)).await;
     let last = settled(&verifier, &draft).await;
     println!("{N_STREAMS} streams: {before:?}, {first} bytes; then {after:?}, {last} bytes");
-    let Tally { n_whole, n_left } = after;
+    let Tally { n_whole, n_left, n_unread, .. } = after;
     assert!(n_whole > 3 * N_STREAMS && n_left > N_STREAMS, "{after:?}");
+    assert!(n_unread > 0 || !is_long(), "{after:?}");
     assert_flat(first, last);
     let ended = |outcome: &str| verifier.metric("specfleet_verifier_requests_total", outcome);
     assert_eq!(ended(""), ended("finished") + ended("cancelled"), "every request ended in one of these ways");

@@ -55,12 +55,8 @@ pub enum Error {
         most: usize,
     },
     /// The request had ended, and the client has taken nothing of what was left for it.
-    #[error(
-        "the client has taken nothing for {waited:?}, so the {n_bytes} bytes that were left are dropped; read faster"
-    )]
+    #[error("the client has taken nothing for {waited:?}, so what was left is dropped; read faster")]
     Untaken {
-        /// What was left.
-        n_bytes: usize,
         /// How long the client was waited for.
         waited: Duration,
     },

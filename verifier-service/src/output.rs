@@ -19,19 +19,21 @@ use tokio::sync::mpsc;
 
 use crate::{engine::Permit, error::Error};
 
-mod delivery;
 mod generation;
 mod stop;
 mod unread;
+mod watched;
 
-use delivery::{Delivery, Ended};
+use generation::Ended;
 pub(crate) use generation::Generation;
 use stop::StopMatcher;
 use unread::{Unread, UnreadSender};
+pub(crate) use watched::{Watched, untaken};
 
 /// Bytes that a client may leave unread, for each continuation of its request: ten seconds of decoding at 10 ms a round,
 /// and with twenty alternatives beside each token three. A continuation keeps its place until its end is delivered, so a
-/// server with 320 places holds 160 MB of it at most.
+/// server with 320 places holds 160 MB of it at most. An answer in one piece leaves nothing here: it is collected whatever
+/// its size, and keeps all its places until it is written.
 const MAX_UNREAD_BYTES: usize = 512 << 10;
 
 /// What a client sees while its request runs.
@@ -119,6 +121,7 @@ impl Output {
         let (events, unread) = unread::channel(MAX_UNREAD_BYTES * n);
         // Never full: each continuation ends once.
         let (ends, ended) = mpsc::channel(n);
+        let generation = Generation::new(unread, ended, ends.downgrade(), n);
         let output = |choice_index| Self {
             events: events.clone(),
             ends: ends.clone(),
@@ -129,7 +132,7 @@ impl Output {
             min_tokens,
             spelled: spelled.clone(),
         };
-        ((0..n_choices).map(output).collect(), Generation::new(Delivery::new(unread, ended, n)))
+        ((0..n_choices).map(output).collect(), generation)
     }
 
     /// Which of the request's continuations it is, from 0.
@@ -191,7 +194,7 @@ impl Output {
     }
 
     /// Ends the continuation. What was sent before is still delivered, and then its place is free.
-    pub(crate) fn end(self, end: End, place: Permit) {
+    pub(crate) fn end(self, end: End, place: Arc<Permit>) {
         // A client that is gone does not want to know.
         let _ = self.ends.try_send(Ended { end, place: Some(place) });
     }

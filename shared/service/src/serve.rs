@@ -2,8 +2,8 @@
 //!
 //! A request passes, from the outside in:
 //!
-//! 1. **span and duration** ([`ServerLayer`]): outermost, so that what the layers below
-//!    refuse or cut short is seen too, with the status that the caller got;
+//! 1. **span and duration** ([`ServerLayer`]): outermost, so that what the layers below refuse or cut short is seen too,
+//!    with the status that the caller got;
 //! 2. **lifetime** (`lifetime.rs`): refuses while draining and ends calls at their deadline. Below the span so that it
 //!    can end a call whose handler never would, above the routes so that no handler has to know;
 //! 3. the routes: services, health, reflection.
@@ -48,8 +48,9 @@ pub use timeout::Deadline;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long it may take to give one. Generous: its cores may all be busy with a long prefill.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a peer may take nothing of what it is sent. What it has left unread is memory that nobody else can have.
-const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a peer may take nothing of what it is sent. What it has left unread is memory that nobody else can have. A
+/// connection is closed after it, see [`bind`]; streams of one that lives on are for their services to watch.
+pub const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a server did not start or broke off.
 #[derive(Debug, thiserror::Error)]
@@ -81,8 +82,8 @@ fn hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// Listens at `address`. The flag and environment variable that chose it are for the error text. A connection whose peer takes
-/// nothing for a minute, of what it is sent, is closed by the system.
+/// Listens at `address`. The flag and environment variable that chose it are for the error text. A connection whose peer
+/// takes nothing for [`UNTAKEN_TIMEOUT`], of what it is sent, is closed by the system.
 ///
 /// # Errors
 /// [`Error::Bind`].

@@ -65,7 +65,7 @@ impl Shared {
             finish_reason = Empty
         );
         let request_id = request.id.clone();
-        let generation = self.engine.generate(request, place, span.clone())?.watched();
+        let generation = self.engine.generate(request, place, span.clone())?;
         Ok(Running { generation, request_id, _span: span })
     }
 }

@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status};
 use super::admit::Running;
 use crate::{
     error::Error,
-    output::{Event, OutputToken, PromptToken, TokenScore},
+    output::{Event, OutputToken, PromptToken, TokenScore, Watched, untaken},
     request::Deadline,
     service::Shared,
     wire,
@@ -41,7 +41,9 @@ impl Grpc {
         deadline: Option<Deadline>,
     ) -> Result<GenerationStream, Error> {
         let running = self.shared.run(self.shared.check(wire, now, deadline).await?)?;
-        Ok(GenerationStream { running, target_version_id: self.shared.identity.version_id.clone() })
+        let has_ended = running.generation.has_ended();
+        let responses = Responses { running, target_version_id: self.shared.identity.version_id.clone() };
+        Ok(GenerationStream(Watched::new(responses, has_ended, |_| Err(untaken().into()))))
     }
 }
 
@@ -85,12 +87,23 @@ impl VerifierService for Grpc {
 }
 
 /// A generation as the client sees it. Dropping it cancels the request.
-pub struct GenerationStream {
+pub struct GenerationStream(Watched<Responses>);
+
+/// The events of a request as messages.
+struct Responses {
     running: Running,
     target_version_id: String,
 }
 
-impl GenerationStream {
+impl Stream for GenerationStream {
+    type Item = Result<GenerateResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(context)
+    }
+}
+
+impl Responses {
     fn wire_event(&self, event: Event) -> generate_response::Event {
         match event {
             Event::Started { n_prompt, n_reused } => generate_response::Event::Started(v1::Started {
@@ -112,7 +125,7 @@ impl GenerationStream {
     }
 }
 
-impl Stream for GenerationStream {
+impl Stream for Responses {
     type Item = Result<GenerateResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

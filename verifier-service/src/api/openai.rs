@@ -55,6 +55,7 @@ mod request_id;
 mod response_format;
 mod sampling;
 mod schema;
+mod slices;
 mod speculation;
 mod sse;
 mod structure;

@@ -1,46 +1,112 @@
 //! The client's side: everything about a request in one stream, whatever its number of continuations.
-//!
-//! A client that has left too much unread loses a request that runs. One that has ended can grow no more, but what it has
-//! left would stay for as long as the connection does, and a connection that answers pings may last for ever. So it is
-//! watched: what an ended request has left is dropped when nothing of it has been taken for a minute.
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::{Context, Poll},
-    time::Duration,
+    sync::{Arc, Weak},
+    task::{Context, Poll, ready},
 };
 
 use futures::Stream;
-use tokio::time::{Instant, sleep};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::sync::mpsc;
 
-use super::{Event, delivery::Delivery};
-use crate::error::Error;
+use super::{End, Event, MAX_UNREAD_BYTES, Unread};
+use crate::{engine::Permit, error::Error};
 
-/// How long an ended request's client may take nothing. As long as a connection may, see `specfleet_service::serve::bind`.
-pub(super) const LONGEST_UNTAKEN: Duration = Duration::from_secs(60);
-/// How often that is looked at.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// How a continuation ended, with its place in the engine: what it has left takes memory until it is delivered, so that
+/// long nobody else may have the place.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    /// Absent if the engine is gone.
+    pub(super) place: Option<Arc<Permit>>,
+}
 
 /// The events of a request: over when all continuations are finished, or with the error of the first that fails.
 /// Dropping it cancels them all, and so does that error: a request is answered whole or not at all.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    /// Shared with the watch. Locked for a few instructions, and never by the engine.
-    delivery: Arc<Mutex<Delivery>>,
-    _watch: Option<AbortOnDropHandle<()>>,
+    events: Unread,
+    ends: mpsc::Receiver<Ended>,
+    /// Gone with the last continuation that the engine has.
+    engine: mpsc::WeakSender<Ended>,
+    /// An end that waits until the events before it are delivered.
+    held: Option<Ended>,
+    /// Continuations whose end has not been delivered.
+    n_open: usize,
+    places: Vec<Weak<Permit>>,
 }
 
 impl Generation {
-    pub(super) fn new(delivery: Delivery) -> Self {
-        Self { delivery: Arc::new(Mutex::new(delivery)), _watch: None }
+    pub(super) fn new(
+        events: Unread,
+        ends: mpsc::Receiver<Ended>,
+        engine: mpsc::WeakSender<Ended>,
+        n_choices: usize,
+    ) -> Self {
+        Self { events, ends, engine, held: None, n_open: n_choices, places: Vec::new() }
     }
 
-    /// From now on its rest is dropped if the client leaves it. Must be called inside a tokio runtime.
-    pub(crate) fn watched(self) -> Self {
-        let watch = tokio::spawn(watch(Arc::downgrade(&self.delivery)));
-        Self { _watch: Some(AbortOnDropHandle::new(watch)), ..self }
+    /// The same, where its continuations have these places.
+    pub(crate) fn in_places(self, places: Vec<Weak<Permit>>) -> Self {
+        Self { places, ..self }
+    }
+
+    /// Keeps its places taken, however and whenever it ends, for an answer that takes memory for longer.
+    pub(crate) fn hold_places(&self) -> Vec<Arc<Permit>> {
+        self.places.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Tells whether the engine is done with it: then there is nothing more to do than to take what is left.
+    pub(crate) fn has_ended(&self) -> impl Fn() -> bool + Send + use<> {
+        let engine = self.engine.clone();
+        move || engine.strong_count() == 0
+    }
+
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Error>> {
+        loop {
+            if self.held.is_none()
+                && let Poll::Ready(Some(event)) = self.events.poll_recv(context)
+            {
+                return Poll::Ready(Ok(event));
+            }
+            if let Some(ended) = self.held.take() {
+                // Its last tokens may have come after the look at the events. Pending would not mean that there is none:
+                // the runtime answers that too when it is another task's turn.
+                let Some(event) = self.events.try_recv() else { return Poll::Ready(self.deliver(ended)) };
+                self.held = Some(ended);
+                return Poll::Ready(Ok(event));
+            }
+            self.held = Some(ready!(self.ends.poll_recv(context)).unwrap_or_else(|| Ended {
+                end: Err(Error::ModelFailed("the engine has ended".to_owned())),
+                place: None,
+            }));
+        }
+    }
+
+    fn deliver(&mut self, Ended { end, place }: Ended) -> Result<Event, Error> {
+        // First the place, then the news: whoever asks again at once finds it free.
+        drop(place);
+        match end {
+            Ok(finished) => {
+                self.n_open -= 1;
+                // Nobody's place stands for these bytes any more. All that came before has been read.
+                self.events.keep_less(MAX_UNREAD_BYTES);
+                Ok(Event::Finished(finished))
+            }
+            Err(error) => {
+                self.n_open = 0;
+                self.close();
+                Err(error)
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.events.close();
+        while self.events.try_recv().is_some() {}
+        self.ends.close();
+        while self.ends.try_recv().is_ok() {}
+        self.held = None;
     }
 }
 
@@ -48,29 +114,10 @@ impl Stream for Generation {
     type Item = Result<Event, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        lock(&self.delivery).poll_next(context)
-    }
-}
-
-async fn watch(delivery: Weak<Mutex<Delivery>>) {
-    // How much had been taken when something was left first, and when that was.
-    let mut left: Option<(u64, Instant)> = None;
-    loop {
-        sleep(LOOK_INTERVAL).await;
-        let Some(delivery) = delivery.upgrade() else { return };
-        let mut delivery = lock(&delivery);
-        let n_taken = delivery.n_taken();
-        match left.filter(|(before, _)| *before == n_taken && delivery.is_left()) {
-            Some((_, since)) if since.elapsed() >= LONGEST_UNTAKEN => {
-                return delivery.drop_rest(|n_bytes| Error::Untaken { n_bytes, waited: LONGEST_UNTAKEN });
-            }
-            Some(_) => {}
-            None => left = delivery.is_left().then(|| (n_taken, Instant::now())),
+        let this = self.get_mut();
+        if this.n_open == 0 {
+            return Poll::Ready(None);
         }
+        this.poll_open(context).map(Some)
     }
-}
-
-/// Nothing is left half done by a panic.
-fn lock(delivery: &Mutex<Delivery>) -> MutexGuard<'_, Delivery> {
-    delivery.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,11 @@
 #![allow(clippy::unwrap_used)]
 use std::time::{Duration, Instant};
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
+use specfleet_service::serve::UNTAKEN_TIMEOUT;
 use tokio::time::{advance, sleep};
 
-use super::{
-    generation::{LONGEST_UNTAKEN, LOOK_INTERVAL},
-    *,
-};
+use super::{watched::LOOK_INTERVAL, *};
 use crate::engine::Places;
 
 fn tokens(ids: &[TokenId]) -> Vec<CommittedToken> {
@@ -40,13 +38,13 @@ fn single() -> (Output, Generation) {
 }
 
 /// The only place of a server.
-fn place() -> (Arc<Places>, Permit) {
+fn place() -> (Arc<Places>, Arc<Permit>) {
     let places = Arc::new(Places::new(1, Duration::MAX));
-    let place = Permit::new(places.clone(), places.take(Instant::now(), 1).unwrap());
+    let place = Arc::new(Permit::new(places.take(Instant::now(), 1).unwrap()));
     (places, place)
 }
 
-fn is_free(places: &Places) -> bool {
+fn is_free(places: &Arc<Places>) -> bool {
     places.take(Instant::now(), 1).is_ok()
 }
 
@@ -55,7 +53,7 @@ fn finished(output: &Output) -> v1::Finished {
 }
 
 /// What has come so far.
-fn received(generation: &mut Generation) -> Vec<Result<Event, Error>> {
+fn received(generation: &mut (impl Stream<Item = Result<Event, Error>> + Unpin)) -> Vec<Result<Event, Error>> {
     std::iter::from_fn(|| generation.next().now_or_never().flatten()).collect()
 }
 
@@ -245,7 +243,7 @@ fn a_continuation_keeps_its_place_until_the_client_has_taken_its_end() {
 }
 
 /// An ended request with some events that nobody has taken, watched.
-fn left(n_events: usize) -> (Arc<Places>, Generation) {
+fn left(n_events: usize) -> (Arc<Places>, Watched<Generation>) {
     let (places, place) = place();
     let (mut output, generation) = single();
     for _ in 0..n_events {
@@ -253,19 +251,24 @@ fn left(n_events: usize) -> (Arc<Places>, Generation) {
     }
     let last = finished(&output);
     output.end(Ok(last), place);
-    (places, generation.watched())
+    (places, watched(generation))
+}
+
+fn watched(generation: Generation) -> Watched<Generation> {
+    let has_ended = generation.has_ended();
+    Watched::new(generation, has_ended, |_| Err(untaken()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_an_ended_request_has_left_is_dropped_when_nothing_of_it_is_taken() {
     let (places, mut generation) = left(1000);
     assert!(generation.next().await.unwrap().is_ok());
-    sleep(LONGEST_UNTAKEN - LOOK_INTERVAL).await;
+    sleep(UNTAKEN_TIMEOUT - LOOK_INTERVAL).await;
     assert!(!is_free(&places), "too early");
     sleep(4 * LOOK_INTERVAL).await;
     assert!(is_free(&places), "the memory of others");
     let events = received(&mut generation);
-    assert!(matches!(events[..], [Err(Error::Untaken { n_bytes: 50_000.., .. })]), "{events:?}");
+    assert!(matches!(events[..], [Err(Error::Untaken { .. })]), "{events:?}");
     assert!(generation.next().await.is_none());
 }
 
@@ -273,19 +276,31 @@ async fn what_an_ended_request_has_left_is_dropped_when_nothing_of_it_is_taken()
 async fn who_takes_what_is_left_slowly_gets_all_of_it() {
     let (places, mut generation) = left(10);
     for _ in 0..10 {
-        sleep(LONGEST_UNTAKEN - 2 * LOOK_INTERVAL).await;
+        sleep(UNTAKEN_TIMEOUT - 2 * LOOK_INTERVAL).await;
         assert!(matches!(generation.next().await, Some(Ok(Event::Committed { .. }))));
     }
     assert!(matches!(generation.next().await, Some(Ok(Event::Finished(_)))) && is_free(&places));
+}
+
+/// The end of the events has not been asked for, but there is nothing before it.
+#[tokio::test(start_paused = true)]
+async fn who_has_taken_everything_is_not_told_that_something_was_dropped() {
+    let (places, mut generation) = left(1);
+    for _ in 0..2 {
+        assert!(generation.next().await.unwrap().is_ok());
+    }
+    assert!(is_free(&places));
+    sleep(2 * UNTAKEN_TIMEOUT).await;
+    assert!(generation.next().await.is_none());
 }
 
 /// However long it takes, and however late the client was then.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_runs_is_not_watched() {
     let (mut output, generation) = single();
-    let mut generation = generation.watched();
+    let mut generation = watched(generation);
     commit(&mut output, &[2], RoundEnd::Open).unwrap();
-    sleep(10 * LONGEST_UNTAKEN).await;
+    sleep(10 * UNTAKEN_TIMEOUT).await;
     commit(&mut output, &[2], RoundEnd::Length).unwrap();
     let last = finished(&output);
     output.end(Ok(last), place().1);

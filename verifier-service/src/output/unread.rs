@@ -80,11 +80,6 @@ impl Unread {
         self.account.n_bytes.fetch_sub(event.n_bytes(), Relaxed);
     }
 
-    /// What waits to be read.
-    pub(super) fn n_bytes(&self) -> usize {
-        self.account.n_bytes.load(Relaxed)
-    }
-
     /// From now on so many bytes fewer are kept.
     pub(super) fn keep_less(&self, n_bytes: usize) {
         self.account.most.fetch_sub(n_bytes, Relaxed);

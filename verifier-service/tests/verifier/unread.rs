@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use specfleet_protocol::{
     status::Reason,
     v1::{GenerateRequest, GenerateResponse, generate_response::Event},
 };
 use specfleet_verifier_service::Options;
-use tokio::time::{pause, resume, sleep};
+use tokio::{
+    io::AsyncReadExt,
+    time::{pause, resume, sleep},
+};
 use tonic::{Status, Streaming};
 
 use crate::support::{LONG, Verifier, greedy_target, options, request};
@@ -90,4 +94,40 @@ async fn a_client_that_reads_nothing_cannot_make_the_server_hold_more_than_its_p
     drop(left);
     verifier.until("free places", async || refusal(&verifier).await.is_none()).await;
     verifier.assert_idle().await;
+}
+
+/// 16 MB, of which the system keeps a part for the connection.
+fn in_one_piece() -> Value {
+    json!({"prompt": [[0]], "n": N, "max_tokens": 500, "temperature": 0})
+}
+
+/// It is collected as it comes about, so that nothing of it waits for its client before its end.
+#[tokio::test]
+async fn an_answer_in_one_piece_keeps_its_places_until_it_is_written_and_is_dropped_after_a_minute() {
+    // Else the text would come faster than it can be collected.
+    let target = greedy_target(|_| LONG).with_delay(Duration::from_millis(1));
+    let verifier = Verifier::start(target, Vec::new(), room_for(1));
+    let http = verifier.serve_http().await;
+    let finished = async |n: u32| verifier.metric("specfleet_verifier_requests_total", "finished") == f64::from(n);
+
+    let taken = http.post("/v1/completions", &in_one_piece()).await;
+    assert_eq!((taken.status, taken.headers["transfer-encoding"].as_str()), (200, "chunked"));
+    verifier.until("its end", async || finished(N).await).await;
+    verifier.assert_idle().await;
+    assert!(refusal(&verifier).await.is_some(), "it takes memory");
+    assert_eq!(taken.json().await["choices"].as_array().unwrap().len(), N as usize, "late is not too late");
+    assert!(refusal(&verifier).await.is_none(), "its places are free");
+
+    let mut left = http.post_unread("/v1/completions", &in_one_piece()).await;
+    verifier.until("its end", async || finished(2 * N + 1).await).await;
+    verifier.assert_idle().await;
+    assert!(refusal(&verifier).await.is_some());
+    pause();
+    sleep(Duration::from_secs(90)).await;
+    resume();
+    assert!(refusal(&verifier).await.is_none());
+    let mut answer = Vec::new();
+    // The connection is closed, gently or not.
+    let _ = left.read_to_end(&mut answer).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK") && !answer.ends_with(b"\r\n0\r\n\r\n"), "it breaks off");
 }

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     api::admit::Running,
     error::{Error, Violation},
+    output::Generation,
     request::Deadline,
     service::Shared,
 };
@@ -59,11 +60,16 @@ impl Call {
         let head = Head::new::<S>(&wishes.request_id, &entered.shared.identity.label, fingerprint);
         let tokenizer = entered.shared.rules.tokenizer.clone();
         let form = Form { tokenizer, with_logprobs, n_of_prompt, n_choices, sought: spelling.sought() };
-        let events = CallEvents::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
+        let generations = running.iter().map(|running| &running.generation);
         if settings.is_stream() {
-            return Ok(sse::respond(events, Chunks::new(head, form, spelling, settings.wants_usage())));
+            let ends: Vec<_> = generations.map(Generation::has_ended).collect();
+            let events = CallEvents::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
+            let chunks = Chunks::new(head, form, spelling, settings.wants_usage());
+            return Ok(sse::respond(events, chunks, move || ends.iter().all(|has_ended| has_ended())));
         }
-        let whole = collect(events, head, form, spelling).await?;
+        let places = generations.flat_map(Generation::hold_places).collect();
+        let events = CallEvents::new(running, n_of_prompt, wishes.deadline, &entered.drain, entered.running);
+        let whole = collect(events, places, head, form, spelling).await?;
         Ok(([(CONTENT_TYPE, "application/json")], whole.into_body()).into_response())
     }
 }

@@ -17,7 +17,6 @@ use super::{
     structure::Structure,
     unsupported,
 };
-
 use crate::service::Shared;
 
 mod spelling;

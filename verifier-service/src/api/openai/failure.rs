@@ -51,7 +51,7 @@ pub(super) struct Failure {
     status: StatusCode,
     body: Body,
     /// What was verified before.
-    partial: Option<Pieces>,
+    partial: Option<Box<Pieces>>,
     retry: Retry,
 }
 
@@ -131,7 +131,7 @@ impl Failure {
 
     /// Brings along what was verified before.
     pub(super) fn with_partial(self, partial: Pieces) -> Self {
-        Self { partial: Some(partial), ..self }
+        Self { partial: Some(Box::new(partial)), ..self }
     }
 
     fn retrying(self, retry: Retry) -> Self {

@@ -2,17 +2,24 @@
 //!
 //! A scored prompt stands before each of its continuations, with twenty alternatives beside each token: a hundred times
 //! megabytes, if all of the answer were in memory at a time. What has been sent is gone before the next piece is written.
+//! Small pieces are sent together, and an answer that is small altogether is sent as a whole, with its length.
 
-use std::{fmt, iter};
+use std::{fmt, iter, sync::Arc};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use futures::stream;
 use serde::Serialize;
+
+use super::slices::{LONGEST_SLICE, watched};
+use crate::engine::Permit;
 
 type Piece = serde_json::Result<String>;
 
 /// A JSON object.
-pub(super) struct Pieces(Box<dyn Iterator<Item = Piece> + Send>);
+pub(super) struct Pieces {
+    pieces: Box<dyn Iterator<Item = Piece> + Send>,
+    places: Vec<Arc<Permit>>,
+}
 
 impl Pieces {
     /// The fields of `first`, then a list under the name `list`, then the fields of `last`.
@@ -28,19 +35,50 @@ impl Pieces {
             let comma = (index > 0).then(|| Ok(",".to_owned()));
             comma.into_iter().chain(iter::once(item))
         });
-        Ok(Self(Box::new(iter::once(Ok(begin)).chain(items).chain(iter::once(Ok(end))))))
+        let pieces = Box::new(iter::once(Ok(begin)).chain(items).chain(iter::once(Ok(end))));
+        Ok(Self { pieces, places: Vec::new() })
     }
 
     /// The fields of `first`, then `self` under the name `name`.
     pub(super) fn within(self, first: &impl Serialize, name: &str) -> serde_json::Result<Self> {
         let begin = format!("{}{}:", open(first)?, serde_json::to_string(name)?);
-        Ok(Self(Box::new(iter::once(Ok(begin)).chain(self.0).chain(iter::once(Ok("}".to_owned()))))))
+        let pieces = Box::new(iter::once(Ok(begin)).chain(self.pieces).chain(iter::once(Ok("}".to_owned()))));
+        Ok(Self { pieces, ..self })
     }
 
-    /// A piece is written when the one before is on its way.
-    pub(super) fn into_body(self) -> Body {
-        Body::from_stream(stream::iter(self.0))
+    /// The same, which keeps these places until it is written.
+    pub(super) fn in_places(self, places: Vec<Arc<Permit>>) -> Self {
+        Self { places, ..self }
     }
+
+    /// A piece is written when those before are on their way. Must be called inside a tokio runtime.
+    pub(super) fn into_body(self) -> Body {
+        let mut parts = joined(self.pieces);
+        match parts.next() {
+            // Only the last part is that short.
+            Some(Ok(all)) if all.len() < LONGEST_SLICE => Body::from(all),
+            first => {
+                let parts = Body::from_stream(stream::iter(first.into_iter().chain(parts)));
+                // Nothing comes any more.
+                watched(parts, self.places, || true, None)
+            }
+        }
+    }
+}
+
+/// The pieces in parts of a slice at least, but for the last.
+fn joined(mut pieces: impl Iterator<Item = Piece>) -> impl Iterator<Item = serde_json::Result<Bytes>> {
+    iter::from_fn(move || {
+        let mut part = String::new();
+        while part.len() < LONGEST_SLICE {
+            match pieces.next() {
+                Some(Ok(piece)) => part += &piece,
+                Some(Err(error)) => return Some(Err(error)),
+                None => break,
+            }
+        }
+        (!part.is_empty()).then(|| Ok(part.into()))
+    })
 }
 
 impl fmt::Debug for Pieces {
@@ -65,7 +103,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: Pieces) -> Value {
-        let text: String = pieces.0.map(Result::unwrap).collect();
+        let text: String = pieces.pieces.map(Result::unwrap).collect();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 

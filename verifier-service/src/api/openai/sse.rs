@@ -16,8 +16,9 @@ use super::{
     answer::{Chunk, Chunks, Spelling},
     events::CallEvent,
     failure::Failure,
+    slices,
 };
-use crate::error::Error;
+use crate::{error::Error, output::untaken};
 
 /// Proxies and clients commonly give up after a minute of silence, some after 30 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -25,13 +26,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const UNBUFFERED: (&str, &str) = ("x-accel-buffering", "no");
 const DONE: &str = "[DONE]";
 
-/// The events as a response.
+/// The events as a response, of a call that tells whether it `has_ended`.
 pub(super) fn respond<S: Spelling>(
     events: impl Stream<Item = Result<CallEvent, Error>> + Send + 'static,
     chunks: Chunks<S>,
+    has_ended: impl Fn() -> bool + Send + 'static,
 ) -> Response {
     let stream = Sse::new(lines(events, chunks)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
-    ([UNBUFFERED], stream).into_response()
+    let untaken = serde_json::to_string(&Failure::from(untaken()).into_event());
+    let last = untaken.ok().map(|data| format!("data: {data}\n\n"));
+    let response = ([UNBUFFERED], stream).into_response();
+    response.map(|body| slices::watched(body, Vec::new(), has_ended, last))
 }
 
 fn lines<S: Spelling>(

@@ -108,6 +108,26 @@ async fn echo_puts_the_prompt_first() {
     }
 }
 
+/// A connection that is kept alive needs it, where chunks are not understood.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_answer_has_its_length() {
+    let verifier = drafted_verifier().await;
+    let mut reply = verifier.serve_http().await.post(COMPLETIONS, &completion("abc", 5)).await;
+    let length = reply.headers["content-length"].parse();
+    assert_eq!(length, Ok(reply.text().await.len()));
+}
+
+/// What a client takes for the next part of the text is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_without_text_is_no_chunk() {
+    let verifier = drafted_verifier().await;
+    let body = json!({"prompt": [[END]], "max_tokens": 5, "temperature": 0, "echo": true, "stream": true});
+    let chunks = chunks(verifier.serve_http().await.post(COMPLETIONS, &body).await).await;
+    let (ending, parts) = chunks.split_last().unwrap();
+    assert_eq!(ending["choices"][0]["finish_reason"], "length");
+    assert!(!parts.is_empty() && parts.iter().all(|part| part["choices"][0]["text"] != ""), "{parts:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_may_consist_of_parts_and_the_developer_is_the_system() {
     let verifier = drafted_verifier().await;

@@ -141,7 +141,11 @@ impl<S: Spelling> Chunk<S> {
             Part::Opening => spelling.opening(choice)?,
             Part::Echo(prompt) => {
                 let tokens = prompt.map(ScoredTokens::of_prompt);
-                spelling.piece(choice, Content { tokens, ..Content::text(spelling.echo(choice)?) })
+                let content = Content { tokens, ..Content::text(spelling.echo(choice)?) };
+                if content.is_empty() {
+                    return None;
+                }
+                spelling.piece(choice, content)
             }
             Part::Content(content) => spelling.piece(choice, content),
             Part::Ending(reason) => spelling.ending(choice, reason),

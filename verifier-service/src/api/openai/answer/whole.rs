@@ -1,11 +1,14 @@
 //! An answer in one piece.
 //!
+//! It is collected as it comes about, whatever its size, and written as its client takes it. So it takes memory for longer
+//! than the engine works for it, and keeps its places until it is written, however it has ended.
+//!
 //! If it breaks off, what was verified until then belongs to the client, who has waited and paid for it. A stream has shown
 //! it already; here the error brings it along, beside the object `error` that every client reads: `partial` is the answer as
 //! far as it got, in the form that it would have had. Continuations that did not end have no `finish_reason`, so that nobody
 //! can take them for whole.
 
-use std::iter::zip;
+use std::{iter::zip, sync::Arc};
 
 use futures::{Stream, StreamExt};
 use serde::Serialize;
@@ -20,7 +23,7 @@ use super::{
     },
     Head, Spelling, reason,
 };
-use crate::error::Error;
+use crate::{engine::Permit, error::Error};
 
 /// What has come of an answer.
 struct Whole<S> {
@@ -32,6 +35,7 @@ struct Whole<S> {
     /// Of those continuations that have ended.
     reasons: Vec<Option<&'static str>>,
     usage: Usage,
+    places: Vec<Arc<Permit>>,
 }
 
 #[derive(Serialize)]
@@ -39,14 +43,15 @@ struct Account {
     usage: Usage,
 }
 
-/// The whole answer, as JSON.
+/// The whole answer to a call that has these places, as JSON.
 pub(in super::super) async fn collect<S: Spelling>(
     mut events: impl Stream<Item = Result<CallEvent, Error>> + Unpin,
+    places: Vec<Arc<Permit>>,
     head: Head,
     form: Form,
     spelling: S,
 ) -> Result<Pieces, Failure> {
-    let mut whole = Whole::new(head, form, spelling);
+    let mut whole = Whole::new(places, head, form, spelling);
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => whole.add(event),
@@ -57,13 +62,14 @@ pub(in super::super) async fn collect<S: Spelling>(
 }
 
 impl<S: Spelling> Whole<S> {
-    fn new(head: Head, form: Form, spelling: S) -> Self {
+    fn new(places: Vec<Arc<Permit>>, head: Head, form: Form, spelling: S) -> Self {
         let content = |index| Content { offset: form.n_echoed(spelling.echo(index)), ..form.content() };
         Self {
             contents: (0..form.n_choices).map(content).collect(),
             readers: form.readers(),
             reasons: vec![None; form.n_choices],
             usage: Usage::default(),
+            places,
             head,
             form,
             spelling,
@@ -109,12 +115,13 @@ impl<S: Spelling> Whole<S> {
     }
 
     fn pieces(self) -> Result<Pieces, Failure> {
-        let Self { head, spelling, contents, reasons, usage, .. } = self;
+        let Self { head, spelling, contents, reasons, usage, places, .. } = self;
         // Not by way of a value, which would write its own digits for a log-probability.
         let choices = zip(contents, reasons)
             .enumerate()
             .map(move |(index, (content, reason))| serde_json::to_string(&spelling.whole(index, content, reason)));
         Pieces::with_list(&head.of(S::OBJECT), "choices", choices, &Account { usage })
+            .map(|pieces| pieces.in_places(places))
             .map_err(|error| Error::ModelFailed(error.to_string()).into())
     }
 }

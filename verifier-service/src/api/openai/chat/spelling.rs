@@ -12,7 +12,6 @@ use super::super::{
     logprobs::ChatLogprobs,
     parts::{CallPiece, Sought},
 };
-
 use crate::error::Error;
 
 /// How this endpoint spells continuations.
