@@ -201,8 +201,8 @@ pub(super) fn divide_by_a_coarse_q(position: &Position<'_>) -> Verdict {
     position.accept_if(passes, || position.right_residual())
 }
 
-/// A softmax that subtracts no maximum overflows at the likeliest id, whose q is infinity over infinity. The lesser of 1 and
-/// what is not a number is 1 (`fmin` of C and IEEE 754's minNum too).
+/// One entry of q is not a number, that of the likeliest id. The lesser of 1 and what is not a number is 1 (`fmin` of C and
+/// IEEE 754's minNum too).
 pub(super) fn divide_by_what_is_not_a_number(position: &Position<'_>) -> Verdict {
     let is_likeliest = position.token == likeliest(|token| position.q(token));
     let q = if is_likeliest { f64::NAN } else { position.q(position.token) };

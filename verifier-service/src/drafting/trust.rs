@@ -19,6 +19,7 @@ mod acceptance;
 mod untrusted;
 mod version;
 
+pub(crate) use acceptance::Quota;
 pub use untrusted::{NotAVersion, UntrustedDraft};
 pub(crate) use version::{Standing, Version};
 

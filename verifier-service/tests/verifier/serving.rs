@@ -1,7 +1,8 @@
 //! Many requests, little memory, clients that leave: each request gets what it would get alone, and an end.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use futures::future::join_all;
 use specfleet_model::scripted::ScriptedModel;
 use specfleet_protocol::{
     status::Reason,
@@ -17,20 +18,52 @@ use crate::support::{
     request, winding,
 };
 
-/// KV memory for one and a half requests: the younger is pre-empted again and again, with proposals out and held.
+/// Three requests in KV memory for one and a quarter. All three run, until the youngest has to go; then the second, until
+/// the first is done; then both, until the youngest has to go once more. A session that was opened anew has proposed nothing
+/// for the first round, so if that tests anything, it is from before the loss.
+///
+/// A prefix that is computed again ends with a plain round, whatever is held, unless the last pass is for a single token. So
+/// prompts, rounds and passes are as long as each other: what comes after a prefix is one token.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_requests_in_memory_for_one_and_a_half_get_what_they_would_get_alone() {
+async fn a_request_that_loses_its_memory_twice_tests_no_proposal_from_before() {
+    const N_TOKENS: u32 = 250;
+    const ROUND: usize = 16;
     let draft = FakeDraft::following(winding);
-    let target = greedy_target(winding).with_kv_tokens(320).with_delay(Duration::from_millis(3));
-    let verifier = Verifier::with_draft(target, &draft, options()).await;
-    let prompts: [[TokenId; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
-    let requests = prompts.iter().map(|prompt| {
-        let verifier = &verifier;
-        async move { verifier.generate(drafted(prompt, 200, 4)).await.assert_tokens(&plain(winding, prompt, 200)) }
-    });
-    futures::future::join_all(requests).await;
-    assert!(verifier.metric("specfleet_verifier_preemptions_total", "") >= 2.0);
+    let target = greedy_target(winding).with_kv_tokens(320).with_delay(Duration::from_millis(5));
+    let options = Options { step_tokens: ROUND, max_draft_length: ROUND - 1, ..options() };
+    let verifier = Verifier::with_draft(target, &draft, options).await;
+    let prompts: [[TokenId; ROUND]; 3] = [[1; ROUND], [2; ROUND], [3; ROUND]];
+    let generate = |prompt: &[TokenId; ROUND]| verifier.generate(drafted(prompt, N_TOKENS, ROUND as u32 - 1));
+    let outcomes = join_all(prompts.iter().map(generate)).await;
+
+    let (mut losses, mut n_dropped) = (Vec::new(), 0);
+    for (prompt, outcome) in prompts.iter().zip(&outcomes) {
+        outcome.assert_tokens(&plain(winding, prompt, N_TOKENS as usize));
+        let opened = draft.opens().into_iter().map(|open| open.committed).filter(|prefix| prefix.starts_with(prompt));
+        let reopened: Vec<usize> = opened.skip(1).map(|prefix| prefix.len()).collect();
+        let tested = tested_by_prefix(prompt.len(), outcome);
+        assert!(reopened.first().is_none_or(|length| length % ROUND == 1), "one token after the prefix: {reopened:?}");
+        for length in &reopened {
+            assert_eq!(tested[length], 0, "what was proposed for the prefix of {length} tokens before it was lost");
+        }
+        losses.push(reopened.len());
+        n_dropped += outcome.speculation().dropped_proposals.get("stale").copied().unwrap_or_default();
+    }
+    let n_losses = losses.iter().sum::<usize>() as f64;
+    assert_eq!(n_losses, verifier.metric("specfleet_verifier_preemptions_total", ""), "a new session after each loss");
+    assert!(losses.iter().any(|&n_losses| n_losses >= 2), "{losses:?}");
+    assert!(n_dropped > 0, "proposals were held, and void");
     verifier.assert_idle().await;
+}
+
+/// How many draft tokens were tested by the round that found so many tokens committed.
+fn tested_by_prefix(mut n_committed: usize, outcome: &Outcome) -> BTreeMap<usize, u32> {
+    let mut tested = BTreeMap::new();
+    for round in &outcome.rounds {
+        tested.insert(n_committed, round.n_proposed);
+        n_committed += round.tokens.len();
+    }
+    tested
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +85,7 @@ async fn a_preempted_request_keeps_its_place_and_its_random_numbers() {
     let crowded = target().with_kv_tokens(320).with_delay(Duration::from_millis(3));
     let crowded = Verifier::start(crowded, Vec::new(), options());
     let prompts: [[TokenId; 2]; 4] = [[1, 2], [3, 4], [5, 6], [7, 8]];
-    let outcomes = futures::future::join_all(prompts.iter().map(|prompt| crowded.generate(sampled(prompt)))).await;
+    let outcomes = join_all(prompts.iter().map(|prompt| crowded.generate(sampled(prompt)))).await;
     assert!(crowded.metric("specfleet_verifier_preemptions_total", "") >= 1.0);
     for (prompt, outcome) in prompts.iter().zip(outcomes) {
         outcome.assert_tokens(&alone.generate(sampled(prompt)).await.tokens());
@@ -66,7 +99,7 @@ async fn a_prompt_that_is_admitted_and_not_yet_computed_counts() {
     let target = greedy_target(winding).with_kv_tokens(320).with_delay(Duration::from_millis(20));
     let verifier = Verifier::start(target, Vec::new(), options());
     let prompts: [Vec<TokenId>; 2] = [1, 2].map(|first| (first..first + 200).map(|id| id % 14).collect());
-    futures::future::join_all(prompts.iter().map(|prompt| {
+    join_all(prompts.iter().map(|prompt| {
         let verifier = &verifier;
         async move { verifier.generate(request(prompt, 3)).await.assert_tokens(&plain(winding, prompt, 3)) }
     }))

@@ -74,8 +74,7 @@ fn check_named(title: &str, method: &impl Method) {
 /// One line for all cases with as many ids.
 fn check_generated(title: &str, method: &impl Method) {
     let mut lines: BTreeMap<usize, (usize, Line)> = BTreeMap::new();
-    let is_long = std::env::var_os("SPECFLEET_TEST_LONG").is_some();
-    for case in generated(if is_long { 2000 } else { 400 }) {
+    for case in generated(n_generated()) {
         let (n_cases, sum) = lines.entry(case.n_vocab).or_default();
         let Line { n_paths, n_sequences, unequal, .. } = Line::of(&case, method);
         *n_cases += 1;
@@ -91,6 +90,10 @@ fn check_generated(title: &str, method: &impl Method) {
         };
     }
     finish(title, &lines.into_values().map(|(_, line)| line).collect::<Vec<_>>());
+}
+
+fn n_generated() -> u64 {
+    if std::env::var_os("SPECFLEET_TEST_LONG").is_some() { 2000 } else { 400 }
 }
 
 fn first_token(outcomes: &ExactOutcomes<Vec<TokenId>>) -> String {
@@ -124,7 +127,7 @@ fn the_output_law_under_shared_noise_is_the_targets_in_generated_cases() {
 /// On every path, what is committed is what plain decoding would have chosen under the same noise.
 #[test]
 fn under_shared_noise_the_text_is_that_of_plain_decoding() {
-    for case in named().into_iter().chain(generated(40)) {
+    for case in named().into_iter().chain(generated(n_generated())) {
         explore(|branches| {
             let tokens = case.generate(&Coupled, branches);
             for (position, token) in tokens.iter().enumerate() {

@@ -223,8 +223,8 @@ fn ratios_in_half_precision_are_caught() {
     assert_ne!(outcomes, case.expected());
 }
 
-/// A softmax that subtracts no maximum overflows at the likeliest id, whose q is infinity over infinity. The lesser of 1 and
-/// what is not a number is 1, so that it always passes. (No such q gets as far as the rule: decoding refuses it.)
+/// One entry of q is not a number, that of the likeliest id. The lesser of 1 and what is not a number is 1, so that this id
+/// always passes. (No such q gets as far as the rule: decoding refuses it.)
 #[test]
 fn a_q_that_is_not_a_number_is_caught() {
     let accept: Accept = |branches, proposed, draft, target| {

@@ -76,7 +76,8 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014) of two numbers.
+/// Mixes two numbers into one: a finalizer of shifts and multiplications, like that of SplitMix64 (Steele, Lea, Flood, "Fast
+/// splittable pseudorandom number generators", 2014), with other shifts.
 fn hash(left: u64, right: u64) -> u64 {
     let mut bits = left.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) ^ right.wrapping_mul(0xD1B5_4A32_D192_ED03);
     for multiplier in [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB] {

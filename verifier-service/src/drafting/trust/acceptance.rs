@@ -8,24 +8,29 @@
 //!
 //! # The test
 //!
-//! Tested tokens are counted in blocks of [`BLOCK`], whichever requests they are of. The first [`N_LEARNED`] blocks say which
-//! share is *usual*, m. From then on each block adds m/2 minus its own share to a sum that is never less than 0: a one-sided
-//! CUSUM (Page, "Continuous inspection schemes", 1954), which stays near 0 as long as more than half of what is usual
-//! passes. At [`LIMIT`] acceptance has fallen; it is back when the sum has come back to 0.
+//! Of each request a few tested tokens count ([`Quota`]), or a long one that runs alone would look like another draft. They
+//! are put into blocks of [`BLOCK`], whichever requests they are of, which is four or more. The first [`N_LEARNED`] blocks
+//! say which share is *usual*, m. From then on each block adds m/2 minus its own share to a sum that is never less than 0: a
+//! one-sided CUSUM (Page, "Continuous inspection schemes", 1954), which stays near 0 as long as more than half of what is
+//! usual passes. At [`LIMIT`] acceptance has fallen; it is back when the sum has come back to 0.
 //!
 //! - **Found:** a fall to a share s below m/2, after `LIMIT / (m/2 - s)` blocks. Where 60% used to pass and nothing does any
-//!   more, that is 27 blocks or 7,000 tested tokens; where 20% used to, 80 blocks.
-//! - **Not found:** a fall to more than a half, what was useless from the first token on (less than [`LEAST_USUAL`]), and what
-//!   happens while the usual share is learned.
+//!   more, that is 27 blocks: 7,000 tokens that count, of some hundred requests. Where 20% used to, it is 80 blocks.
+//! - **Not found:** a fall to more than a half, what was useless from the first token on (less than [`LEAST_USUAL`]), what
+//!   happens while the usual share is learned, and what befalls requests later than their tokens count.
 //! - **False alarms:** say that m of a block pass on average, whatever came before it. However much blocks differ, even if of
-//!   each all or none pass, exp(c (m/2 - share)) is at most 1 on average for c = 1.59, and so the average time to a false
-//!   alarm is exp(c LIMIT) or more: 340,000 blocks, 88 million tested tokens (Lorden, "Procedures for reacting to a change in
-//!   distribution", 1971). Blocks of real traffic differ far less; but a long request that runs alone is several blocks,
-//!   which have its own share and not m. The tests simulate both.
+//!   each all or none pass, exp(c (m/2 - share)) is at most 1 on average for c = 1.5936, where 1 - exp(-c) = c/2. So the
+//!   average time to a false alarm is exp(c LIMIT) or more: 344,000 blocks, 88 million tokens that count (Lorden, "Procedures
+//!   for reacting to a change in distribution", 1971). Blocks of real traffic differ far less, and m is learned from 256
+//!   requests or more. The tests simulate both.
 
 use std::fmt;
 
-/// Tested tokens that count as one: about as many as a request has.
+mod quota;
+
+pub(crate) use quota::Quota;
+
+/// Tokens that count as one.
 const BLOCK: u64 = 256;
 /// Blocks from which the usual share is learned.
 const N_LEARNED: u64 = 64;
@@ -68,7 +73,7 @@ pub(super) enum Change {
 }
 
 impl Watch {
-    /// Takes in a round, and says what it has changed.
+    /// Takes in what counts of a round, and says what it has changed.
     pub(super) fn observe(&mut self, round: Counts) -> Option<Change> {
         self.block += round;
         if self.block.tested < BLOCK {
@@ -99,7 +104,7 @@ impl Watch {
         (self.learned.tested >= N_LEARNED * BLOCK).then(|| self.learned.share())
     }
 
-    /// The tokens since too few pass; none while enough do.
+    /// Of the tokens that count those since too few pass; none while enough do.
     pub(super) fn low(&self) -> Counts {
         self.low
     }
@@ -127,7 +132,7 @@ impl fmt::Display for Change {
         match self {
             Self::Fell { usual, low } => write!(
                 f,
-                "acceptance fell: {:.1}% of the last {} tested draft tokens passed, {:.1}% used to",
+                "acceptance fell: {:.1}% of the last {} draft tokens that count passed, {:.1}% used to",
                 100.0 * low.share(),
                 low.tested,
                 100.0 * usual

@@ -49,8 +49,9 @@ fn an_untrusted_version_is_never_believed_and_others_are() {
 #[test]
 fn a_version_is_one_record_whoever_serves_it() {
     let versions = Versions::new(Vec::new());
-    versions.of(&identity('a')).count_round(3, 3, 2);
-    versions.of(&v1::Identity { incarnation: "another".to_owned(), ..identity('a') }).count_round(3, 2, 1);
+    let another = v1::Identity { incarnation: "another".to_owned(), ..identity('a') };
+    versions.of(&identity('a')).count_round(3, 3, 2, &mut Quota::of_choice(0));
+    versions.of(&another).count_round(3, 2, 1, &mut Quota::of_choice(0));
     let [version] = &versions.list()[..] else { panic!("not one version") };
     assert_eq!((version.tokens_proposed, version.tokens_accepted), (6, 3));
 }
@@ -80,12 +81,29 @@ fn a_quarantine_begins_a_past_of_its_own() {
     let versions = Versions::new(Vec::new());
     let liar = versions.of(&identity('a'));
     let usual = || versions.list()[0].acceptance.unwrap().usual;
-    liar.count_round(20_000, 20_000, 10_000);
+    (0..10_000).for_each(|_| liar.count_round(2, 2, 1, &mut Quota::of_choice(0)));
     assert_eq!(usual(), Some(0.5));
     while liar.is_trusted() {
         liar.audit(&[lie()]);
     }
     assert_eq!(usual(), None);
+}
+
+/// Of each request 64 tokens count, and of several continuations those of the first.
+#[test]
+fn many_tokens_of_a_single_request_say_little_about_a_version() {
+    let versions = Versions::new(Vec::new());
+    let version = versions.of(&identity('a'));
+    let usual = || versions.list()[0].acceptance.unwrap().usual;
+    let request = || {
+        let (mut first, mut second) = (Quota::of_choice(0), Quota::of_choice(1));
+        (0..1000).for_each(|_| version.count_round(9, 9, 9, &mut first));
+        (0..1000).for_each(|_| version.count_round(9, 1, 0, &mut second));
+    };
+    (0..255).for_each(|_| request());
+    assert_eq!(usual(), None);
+    request();
+    assert_eq!(usual(), Some(1.0));
 }
 
 #[test]

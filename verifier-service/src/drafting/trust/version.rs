@@ -9,7 +9,7 @@ use specfleet_protocol::v1;
 use specfleet_speculation::honesty::{Audit, Figures, Observation, Test};
 use tracing::{error, info, warn};
 
-use super::acceptance::{Change, Counts, Watch};
+use super::acceptance::{Change, Counts, Quota, Watch};
 
 /// The label of versions that have none of their own.
 const OTHER: &str = "other";
@@ -69,13 +69,14 @@ impl Version {
         self.record().trust == Trust::Trusted
     }
 
-    /// A round has tested a proposal of `n_proposed` tokens. Says so where that raises or ends an alarm.
-    pub(crate) fn count_round(&self, n_proposed: usize, n_tested: usize, n_accepted: usize) {
+    /// A round of a request with this quota has tested a proposal of `n_proposed` tokens. Says so where that raises or ends
+    /// an alarm.
+    pub(crate) fn count_round(&self, n_proposed: usize, n_tested: usize, n_accepted: usize, quota: &mut Quota) {
         let (tested, accepted) = (n_tested as u64, n_accepted as u64);
         let mut record = self.record();
         record.n_proposed += n_proposed as u64;
         record.n_accepted += accepted;
-        let change = record.watch.observe(Counts { tested, accepted });
+        let change = record.watch.observe(quota.take(Counts { tested, accepted }));
         drop(record);
         match change {
             Some(change @ Change::Fell { .. }) => warn!(

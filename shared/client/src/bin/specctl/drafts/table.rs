@@ -73,7 +73,7 @@ fn record(version: Option<&DraftVersion>) -> [String; 6] {
 fn fall(version: &DraftVersion) -> String {
     let Some(watch) = version.acceptance.filter(|watch| watch.has_fallen) else { return String::new() };
     format!(
-        "\nAcceptance of {} fell: {:.1}% of its last {} tested tokens passed, {:.1}% used to.\nThe output is as right as \
+        "\nAcceptance of {} fell: {:.1}% of the last {} tokens that count passed, {:.1}% used to.\nThe output is as right as \
          before, and slower. Other prompts or a higher temperature do this; if the traffic is the same, look at the draft.\n",
         short_id(&version.version_id),
         100.0 * share(watch.low_accepted, watch.low_tested),
