@@ -16,6 +16,11 @@ const OUTPUT_MEMORY: f64 = 0.5;
 const FORM_MEMORY: f64 = 0.9;
 /// Masks that make a form known.
 const ENOUGH: u32 = 2;
+/// Masks that make it well known. Until then the few that there are may have been its cheap ones, and an output that has none
+/// of its own is not thought to be cheaper than [`LITTLE_KNOWN`].
+const PLENTY: u32 = 64;
+/// A few of these are a burden.
+const LITTLE_KNOWN: Duration = Duration::from_millis(1);
 
 /// What the masks of all outputs of one form have taken lately.
 #[derive(Debug, Default)]
@@ -63,7 +68,8 @@ impl MaskCost {
 
     fn of_form(&self) -> Option<Duration> {
         let form = self.form.lock().unwrap_or_else(PoisonError::into_inner);
-        (form.n_masks >= ENOUGH).then_some(form.dearest)
+        let least = if form.n_masks < PLENTY { LITTLE_KNOWN } else { Duration::ZERO };
+        (form.n_masks >= ENOUGH).then(|| form.dearest.max(least))
     }
 }
 
@@ -99,6 +105,16 @@ mod tests {
         assert_eq!([&first, &second, &third].map(MaskCost::next), [None; 3]);
         second.masked(millis(10));
         assert_eq!([&first, &second, &third].map(MaskCost::next), [50, 10, 45].map(|n| Some(millis(n))));
+    }
+
+    #[test]
+    fn a_few_cheap_masks_say_little_about_the_first_of_another_output() {
+        let cheap = Duration::from_micros(10);
+        let mut first = MaskCost::default();
+        (0..PLENTY - 1).for_each(|_| first.masked(cheap));
+        assert!(first.next() < Some(LITTLE_KNOWN) && first.of_another().next() == Some(LITTLE_KNOWN));
+        first.masked(cheap);
+        assert_eq!(first.of_another().next(), Some(cheap));
     }
 
     #[test]

@@ -51,6 +51,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a peer may take nothing of what it is sent. What it has left unread is memory that nobody else can have. A
 /// connection is closed after it, see [`bind`]; streams of one that lives on are for their services to watch.
 pub const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// What waits to be sent before a connection takes no more. The system alone would let megabytes wait, and ask for more when
+/// most of them are gone.
+pub const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Why a server did not start or broke off.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +86,8 @@ fn hint(source: &io::Error) -> &'static str {
 }
 
 /// Listens at `address`. The flag and environment variable that chose it are for the error text. A connection whose peer
-/// takes nothing for [`UNTAKEN_TIMEOUT`], of what it is sent, is closed by the system.
+/// takes nothing for [`UNTAKEN_TIMEOUT`], of what it is sent, is closed by the system; and it asks for more when less than
+/// [`UNSENT_BYTES`] wait to be sent, so that a peer that takes little at a time is seen to take it.
 ///
 /// # Errors
 /// [`Error::Bind`].
@@ -91,7 +95,9 @@ pub async fn bind(address: SocketAddr, flag: &'static str, env: &'static str) ->
     let listen = async || {
         let listener = TcpListener::bind(address).await?;
         // Connections inherit it.
-        SockRef::from(&listener).set_tcp_user_timeout(Some(UNTAKEN_TIMEOUT))?;
+        let socket = SockRef::from(&listener);
+        socket.set_tcp_user_timeout(Some(UNTAKEN_TIMEOUT))?;
+        socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
         Ok(listener)
     };
     listen().await.map_err(|source| Error::Bind { address, flag, env, source })

@@ -43,7 +43,7 @@ impl Engine {
                 return self.lose_client(sequence, undelivered);
             }
         }
-        let allowance = self.crowd.allowance(self.running.len() + 1, now);
+        let allowance = self.crowd.of_newcomer(self.running.len() + 1, now);
         sequence.attach(&self.pool, &self.listener, allowance, now);
         let place = self.running.partition_point(|other| other.id < sequence.id);
         self.running.insert(place, sequence);

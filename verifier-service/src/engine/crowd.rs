@@ -5,9 +5,9 @@
 //! number of rows: drafts get shorter with load, and then rest.
 //!
 //! A resting draft must cost nothing. To open a session is not free: the draft reads the whole prompt, on cores and memory
-//! that the target may share. So a sequence that would not be allowed to ask opens none. Nor does one that would only for
-//! a moment, while one request has ended and the next is on its way: sessions are opened again when there has been room
-//! for drafts for a second.
+//! that the target may share. So a sequence that would not be allowed to ask opens none. One that has begun without a session
+//! opens it later, and has all the longer a prefix to be read. So it does not do that for a moment in which one request has
+//! ended and the next is on its way, but when there has been room for drafts for a second.
 
 use std::time::{Duration, Instant};
 
@@ -37,14 +37,25 @@ impl Crowd {
         Self { verify_rows, last_full: None }
     }
 
+    /// What a newcomer may do that makes them `n_running`.
+    pub(super) fn of_newcomer(&mut self, n_running: usize, now: Instant) -> Allowance {
+        let n_draft = self.n_draft(n_running, now);
+        Allowance { n_draft, may_open: n_draft > 0 }
+    }
+
     /// What each of `n_running` sequences may do, which are all there are `now`.
-    pub(super) fn allowance(&mut self, n_running: usize, now: Instant) -> Allowance {
+    pub(super) fn of_running(&mut self, n_running: usize, now: Instant) -> Allowance {
+        let n_draft = self.n_draft(n_running, now);
+        let is_calm = self.last_full.is_none_or(|full| now.saturating_duration_since(full) >= CALM);
+        Allowance { n_draft, may_open: n_draft > 0 && is_calm }
+    }
+
+    fn n_draft(&mut self, n_running: usize, now: Instant) -> usize {
         let n_draft = (self.verify_rows / n_running.max(1)).saturating_sub(1);
         if n_draft == 0 {
             self.last_full = Some(now);
         }
-        let is_calm = self.last_full.is_none_or(|full| now.saturating_duration_since(full) >= CALM);
-        Allowance { n_draft, may_open: n_draft > 0 && is_calm }
+        n_draft
     }
 }
 
@@ -55,14 +66,14 @@ mod tests {
     #[test]
     fn drafts_get_shorter_with_load_and_then_rest() {
         let (mut crowd, now) = (Crowd::new(8), Instant::now());
-        let n_draft = [1, 2, 3, 4, 5, 8, 64].map(|n_running| crowd.allowance(n_running, now).n_draft);
+        let n_draft = [1, 2, 3, 4, 5, 8, 64].map(|n_running| crowd.of_running(n_running, now).n_draft);
         assert_eq!(n_draft, [7, 3, 1, 1, 0, 0, 0]);
     }
 
     #[test]
-    fn sessions_are_opened_until_there_is_no_room_and_again_when_there_has_been_for_a_while() {
+    fn sessions_of_those_who_run_are_opened_when_there_has_been_room_for_a_while() {
         let (mut crowd, start) = (Crowd::new(8), Instant::now());
-        let mut may_open = |n_running, after: Duration| crowd.allowance(n_running, start + after).may_open;
+        let mut may_open = |n_running, after: Duration| crowd.of_running(n_running, start + after).may_open;
         assert!(may_open(4, Duration::ZERO));
         assert!(!may_open(5, Duration::from_millis(1)));
         // One leaves, another comes.
@@ -73,8 +84,17 @@ mod tests {
     }
 
     #[test]
+    fn a_newcomer_opens_one_at_once_if_there_is_room_with_it() {
+        let (mut crowd, now) = (Crowd::new(8), Instant::now());
+        assert!(!crowd.of_newcomer(5, now).may_open);
+        assert!(crowd.of_newcomer(4, now).may_open && !crowd.of_running(4, now).may_open);
+    }
+
+    #[test]
     fn who_may_never_ask_never_opens() {
         let (mut crowd, now) = (Crowd::new(1), Instant::now());
-        assert_eq!(crowd.allowance(1, now), Allowance { n_draft: 0, may_open: false });
+        for allowance in [crowd.of_newcomer(1, now), crowd.of_running(1, now)] {
+            assert_eq!(allowance, Allowance { n_draft: 0, may_open: false });
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Engine {
     fn decide(&mut self, rows: Vec<Option<Rows>>, logits: &mut Logits, forward: Duration) -> Vec<Decided> {
         let draft_vocab = self.model.description().draft_vocab.clone();
         let vocabulary = draft_vocab.as_deref().map_or(Vocabulary::Full, Vocabulary::Reduced);
-        let allowance = self.crowd.allowance(self.running.len(), Instant::now());
+        let allowance = self.crowd.of_running(self.running.len(), Instant::now());
         let mut first_row = 0;
         let (mut decided, mut followers) = (Vec::new(), Vec::new());
         for (sequence, rows) in self.running.iter_mut().zip(rows) {

@@ -5,7 +5,8 @@
 //! watched: what an ended call has left is dropped when nothing of it has been taken for a minute.
 //!
 //! What counts is what the connection asks for: it does when it has sent what it had. So a stream must be watched where
-//! it has the form in which it is sent, all prompts of a call together, and in parts that are sent within a minute.
+//! it has the form in which it is sent, all prompts of a call together, and in parts that are sent within a minute. (A message
+//! of gRPC is one part, however large.)
 
 use std::{
     pin::Pin,

@@ -45,3 +45,12 @@ async fn who_has_come_into_a_crowd_gets_its_draft_when_it_has_gone() {
     assert!(report.plain_reasons["load"] > 30 && report.accepted > 30, "{report:?}");
     verifier.assert_idle().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_when_a_crowd_has_just_gone_is_drafted_for_at_once() {
+    let draft = FakeDraft::following(winding);
+    let verifier = verifier(&draft, Duration::from_millis(1)).await;
+    join_all((0..8).map(|first| verifier.generate(drafted(&[first], 30, 3)))).await;
+    let late = verifier.generate(drafted(&[9], 30, 3)).await;
+    assert!(late.speculation().accepted > 15 && !late.speculation().plain_reasons.contains_key("load"), "{late:?}");
+}

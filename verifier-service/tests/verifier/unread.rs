@@ -105,7 +105,7 @@ fn in_one_piece() -> Value {
 #[tokio::test]
 async fn an_answer_in_one_piece_keeps_its_places_until_it_is_written_and_is_dropped_after_a_minute() {
     // Else the text would come faster than it can be collected.
-    let target = greedy_target(|_| LONG).with_delay(Duration::from_millis(1));
+    let target = greedy_target(|_| LONG).with_delay(Duration::from_millis(4));
     let verifier = Verifier::start(target, Vec::new(), room_for(1));
     let http = verifier.serve_http().await;
     let finished = async |n: u32| verifier.metric("specfleet_verifier_requests_total", "finished") == f64::from(n);

@@ -2,8 +2,9 @@
 //!
 //! They are computed one after the other behind the pass, on the engine's thread, and everybody waits for them. Most take
 //! microseconds. But a grammar comes from a client, and what one mask may take at the most (see `specfleet_grammar`) is a
-//! pass's time and more. So the masks of a pass have a budget, and those that are dear take turns. Nobody else waits longer
-//! than for the budget, and for the masks of one round where that alone takes more.
+//! pass's time and more. So the masks of a pass have a budget, and those that are dear take turns. As far as masks take what
+//! they are thought to take, nobody else waits longer than for the budget, and for the masks of one round where that alone
+//! takes more.
 //!
 //! What masks are going to take is estimated by those of earlier rounds, of other outputs of the form where there are none.
 //! Nobody knows what a new form is like, so its first masks take turns as if each took all of the time.
