@@ -26,41 +26,29 @@ const ROOMY: usize = 16 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bf16_by_the_fused_operators() {
-    check(Dtype::Bf16, Operators::Fused, [scale(4, 32, ALL), scale(50, 200, ALL)]).await;
+    check(Dtype::Bf16, Operators::Fused, [(4, 32), (50, 200)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f32_by_the_fused_operators() {
-    check(Dtype::F32, Operators::Fused, [scale(2, 32, ALL), scale(50, 200, ALL)]).await;
+    check(Dtype::F32, Operators::Fused, [(2, 32), (50, 200)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bf16_by_libtorchs_operators() {
-    check(Dtype::Bf16, Operators::Libtorch, [scale(1, 20, ALL), scale(50, 200, 2)]).await;
+    check(Dtype::Bf16, Operators::Libtorch, [(1, 20), (6, 200)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f32_by_libtorchs_operators() {
-    check(Dtype::F32, Operators::Libtorch, [scale(1, 20, ALL), scale(50, 200, 2)]).await;
+    check(Dtype::F32, Operators::Libtorch, [(1, 20), (6, 200)]).await;
 }
 
-struct Scale {
-    n_texts: usize,
-    /// Of each text.
-    n_tokens: usize,
-    /// Drafts that each text meets, the next text others.
-    n_drafts: usize,
-}
-
-/// Every draft for every text.
-const ALL: usize = usize::MAX;
-
-fn scale(n_texts: usize, n_tokens: usize, n_drafts: usize) -> Scale {
-    Scale { n_texts, n_tokens, n_drafts }
-}
+/// Prompts and tokens of each.
+type Scale = (usize, usize);
 
 async fn check(dtype: Dtype, operators: Operators, [short, long]: [Scale; 2]) {
-    let Scale { n_texts, n_tokens, n_drafts } = if real_models::long_form() { long } else { short };
+    let (n_prompts, n_tokens) = if real_models::long_form() { long } else { short };
     let _turn = real_models::turn().await;
     let draft = real_models::draft();
     let Some(target) = real_models::target(dtype, operators, ROOMY) else { return };
@@ -70,15 +58,14 @@ async fn check(dtype: Dtype, operators: Operators, [short, long]: [Scale; 2]) {
 
     notebook.turn_to("plain decoding without services");
     let mut texts = Vec::new();
-    for prompt in real_models::prompts(&target, n_texts) {
+    for prompt in real_models::prompts(&target, n_prompts) {
         let tokens = plain::greedy(&mut *target.model, &prompt, n_tokens);
         known.learn(&prompt, &tokens);
         texts.push(Text { prompt, tokens });
     }
     let longest_prompt = texts.iter().map(|text| text.prompt.len()).max().unwrap();
     let drafts = Drafts::of_every_kind(draft, &known);
-    let n_drafts = n_drafts.min(drafts.len());
-    let mut case = Case { notebook, texts, drafts, n_drafts, n_tokens, runs: Runs::default() };
+    let mut case = Case { notebook, texts, drafts, n_tokens, runs: Runs::default() };
 
     // Prompts in one pass.
     let mut settings = scripted_pair::settings().verifier;
@@ -105,8 +92,6 @@ struct Case {
     notebook: Notebook,
     texts: Vec<Text>,
     drafts: Drafts,
-    /// As many of them meet each text.
-    n_drafts: usize,
     n_tokens: usize,
     runs: Runs,
 }
@@ -137,21 +122,20 @@ struct Job {
 }
 
 impl Case {
-    /// Each text once plainly and once with each of its drafts, whose lengths take turns.
+    /// Each text once plainly and once with each draft, whose lengths take turns.
     fn jobs(&self) -> Vec<Job> {
         let of_text = |text| {
             let plain = Job { text, draft: None, draft_length: 0, n_tokens: self.n_tokens, n_given: 0, leaves: false };
-            let drafted = move |turn| {
-                let draft = (text * self.n_drafts + turn) % self.drafts.len();
+            let drafted = move |draft| {
                 let draft_length = 1 + ((text + 3 * draft) % 8) as u32;
                 Job { draft: Some(draft), draft_length, ..plain }
             };
-            std::iter::once(plain).chain((0..self.n_drafts).map(drafted))
+            std::iter::once(plain).chain((0..self.drafts.len()).map(drafted))
         };
         (0..self.texts.len()).flat_map(of_text).collect()
     }
 
-    /// One request at a time: one in five, another way each time, since all follow in the crowd.
+    /// One request at a time: another way for each text, since all follow in the crowd.
     async fn alone(&mut self, verifier: &Verifier) {
         for job in self.jobs().into_iter().step_by(self.drafts.len()) {
             self.notebook.turn_to(&format!("alone, {}", self.describe(job)));
@@ -240,7 +224,7 @@ impl Case {
         for text in &self.texts {
             // In the crowd each way ran through the first quarter, but for at most one whose client left before. Plain
             // decoding without services makes up for that.
-            let ways = self.n_drafts + 1;
+            let ways = self.drafts.len() + 1;
             text.assert_equal_bits(self.n_tokens / 4, ways, &self.notebook);
             text.assert_equal_bits(self.n_tokens, 2, &self.notebook);
         }
