@@ -50,7 +50,7 @@ pub(crate) enum PlainReason {
     NothingProposed,
     /// There is no room for a draft token before the request's end.
     Budget,
-    /// So many requests run that draft rows would no longer be free.
+    /// So many requests run that draft rows would no longer be free, or masks of the output's form are too dear for them.
     Load,
 }
 
