@@ -3,6 +3,7 @@
 use std::{io, process::ExitCode};
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use specfleet_draft_service::{
     Cli, assemble,
     config::{Command, Config},
@@ -11,6 +12,10 @@ use specfleet_draft_service::{
 };
 use specfleet_service::{Shutdown, Telemetry, openmp, with_causes};
 use tracing::warn;
+
+/// The system's keeps what a burst has needed, once for each thread that has had one: a fleet's processes would grow for days.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let waits_passively = openmp::wait_passively();

@@ -3,9 +3,14 @@
 use std::{io, process::ExitCode};
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use specfleet_service::{Shutdown, Telemetry, openmp, with_causes};
 use specfleet_verifier_service::{Config, run, telemetry::SERVICE_NAME};
 use tracing::warn;
+
+/// The system's keeps what a burst has needed, once for each thread that has had one: a fleet's processes would grow for days.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let waits_passively = openmp::wait_passively();
