@@ -50,8 +50,10 @@ pub(crate) enum PlainReason {
     NothingProposed,
     /// There is no room for a draft token before the request's end.
     Budget,
-    /// So many requests run that draft rows would no longer be free, or masks of the output's form are too dear for them.
+    /// So many requests run that draft rows would no longer be free.
     Load,
+    /// Masks of the output's form take so long, or are so little known, that there is no time for those behind draft tokens.
+    Masks,
 }
 
 impl PlainReason {
@@ -67,6 +69,7 @@ impl PlainReason {
             Self::NothingProposed => "nothing_proposed",
             Self::Budget => "budget",
             Self::Load => "load",
+            Self::Masks => "masks",
         }
     }
 }

@@ -188,9 +188,6 @@ impl Sequence {
 
     /// Asks for the proposal of the coming round, as far as the load allows one.
     pub(super) fn begin_round(&mut self, pool: &Pool, listener: &Listener, allowance: Allowance, now: Instant) {
-        // A draft has masks to compute as well, and drafts for others too.
-        let n_draft = allowance.n_draft.min(n_draft_masked(self.mask_cost()));
-        let allowance = Allowance { n_draft, ..allowance };
         self.attach(pool, listener, allowance, now);
         self.round_span = info_span!(parent: &self.span, "round", round = self.round(), k = Empty, accepted = Empty,
             committed = Empty, version = Empty, plain_reason = Empty);
@@ -200,6 +197,8 @@ impl Sequence {
             digest: self.digest.value(),
             n_left: self.n_left(),
             allowance,
+            // A draft has masks to compute as well, and drafts for others too.
+            n_masked: n_draft_masked(self.mask_cost()),
             span: &self.round_span,
         };
         self.speculation.ask(&round, now);

@@ -123,6 +123,8 @@ pub(super) struct Round<'a> {
     /// Tokens that may still be committed.
     pub(super) n_left: usize,
     pub(super) allowance: Allowance,
+    /// Draft tokens that there is time to compute masks for.
+    pub(super) n_masked: usize,
     pub(super) span: &'a Span,
 }
 
@@ -191,6 +193,11 @@ impl Speculation {
         let n_wanted = n_wanted.min(round.allowance.n_draft);
         if n_wanted == 0 {
             self.why_plain = PlainReason::Load;
+            return;
+        }
+        let n_wanted = n_wanted.min(round.n_masked);
+        if n_wanted == 0 {
+            self.why_plain = PlainReason::Masks;
             return;
         }
         let n_wanted = n_wanted.min(session.context_length.saturating_sub(round.committed.len()));

@@ -8,11 +8,14 @@ use specfleet_protocol::{
 };
 use specfleet_verifier_service::Options;
 
-use crate::support::{Verifier, greedy_target, options, request, winding};
+use crate::support::{FakeDraft, Verifier, drafted, greedy_target, options, request, winding};
+
+fn any_letters() -> Option<OutputGrammar> {
+    Some(OutputGrammar { form: Some(Form::Regex("[a-n]*".to_owned())) })
+}
 
 fn letters(n: u32, max_tokens: u32) -> GenerateRequest {
-    let grammar = Some(OutputGrammar { form: Some(Form::Regex("[a-n]*".to_owned())) });
-    GenerateRequest { n, grammar, ..request(&[1], max_tokens) }
+    GenerateRequest { n, grammar: any_letters(), ..request(&[1], max_tokens) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,5 +33,16 @@ async fn the_room_for_forms_is_shown_and_so_is_who_found_none() {
     drop(running);
     verifier.until("none", async || taken() == 0.0).await;
     assert!(verifier.choices(letters(2, 1)).await.is_ok());
+    verifier.assert_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_drafted_before_a_form_is_known_and_the_report_says_why() {
+    let draft = FakeDraft::following(winding);
+    let verifier = Verifier::with_draft(greedy_target(winding), &draft, options()).await;
+    let outcome = verifier.generate(GenerateRequest { grammar: any_letters(), ..drafted(&[1], 40, 3) }).await;
+    let report = outcome.speculation();
+    assert!(report.plain_reasons["masks"] > 0 && !report.plain_reasons.contains_key("load"), "{report:?}");
+    assert!(report.accepted > 0, "then it is: {report:?}");
     verifier.assert_idle().await;
 }
