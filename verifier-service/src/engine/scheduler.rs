@@ -9,7 +9,8 @@
 //!   its round or none: cutting a proposal to fit would make rounds depend on who else is there.
 //! - While a prompt waits, a quarter of the budget is kept for it, so that neither side can starve the other. A round that
 //!   does not fit beside that quarter takes turns with the prompt.
-//! - Prompts are served in order of age: finishing one is worth more than advancing all.
+//! - Prompts are served in order of age: finishing one is worth more than advancing all. But those behind a long one that
+//!   a quarter of its rows are enough for do not wait for it.
 //! - Masks of grammars have a budget of their own, in time: see [`mask_time`].
 //!
 //! Nothing here knows a token. Whether a draft position is tested may depend only on what was known before its token
@@ -72,6 +73,8 @@ impl Work {
 
 /// The share of the budget that a waiting prompt can count on.
 const PROMPT_SHARE: usize = 4;
+/// The share of that for short prompts, which a long one would stall.
+const SHORT_SHARE: usize = 4;
 
 /// Distributes `budget` rows over the candidates, oldest sequence first; `None` marks a sequence that cannot run now.
 /// Whoever is served gets his turn in the order of the answer. If anyone can run, someone does: the budget holds at least
@@ -104,18 +107,35 @@ pub(super) fn plan(candidates: &[Option<Candidate>], budget: usize) -> Vec<Grant
     }
 
     left += kept_for_prompts;
-    for (index, candidate) in prompts {
-        let mut n_fed = candidate.n_pending.min(left);
+    for ((index, candidate), mut n_fed) in prompts.iter().copied().zip(shares(&prompts, left)) {
         if n_fed == candidate.n_pending && !mask_time.grant(candidate.mask_cost) {
             // Its last token is a round for another pass.
             n_fed -= 1;
         }
         if n_fed > 0 {
-            left -= n_fed;
             grants.push(Grant { index, work: Work { n_fed, n_draft: 0 } });
         }
     }
     grants
+}
+
+/// How many of `n_rows` each prompt gets, oldest first.
+fn shares(prompts: &[(usize, Candidate)], n_rows: usize) -> Vec<usize> {
+    let n_pending = || prompts.iter().map(|(_, prompt)| prompt.n_pending);
+    let (mut left, mut left_for_short) = (n_rows, n_rows / SHORT_SHARE);
+    let short = |n_pending| {
+        let share = if n_pending <= left_for_short { n_pending } else { 0 };
+        left_for_short -= share;
+        share
+    };
+    let mut shares: Vec<usize> = n_pending().map(short).collect();
+    left -= shares.iter().sum::<usize>();
+    for (share, n_pending) in shares.iter_mut().zip(n_pending()) {
+        let more = (n_pending - *share).min(left);
+        *share += more;
+        left -= more;
+    }
+    shares
 }
 
 #[cfg(test)]

@@ -30,6 +30,20 @@ fn a_short_prompt_leaves_room_for_the_next() {
 }
 
 #[test]
+fn a_short_prompt_does_not_wait_for_a_long_one() {
+    let candidates = [prompt(1000), prompt(5), prompt(300), prompt(20), prompt(12)];
+    assert_eq!(plan(&candidates, 128), [grant(0, 103, 0), grant(1, 5, 0), grant(3, 20, 0)]);
+}
+
+#[test]
+fn short_prompts_leave_a_long_one_most_of_its_rows() {
+    let candidates: Vec<_> = std::iter::once(prompt(1000)).chain((0..50).map(|_| prompt(4))).collect();
+    let grants = plan(&candidates, 64);
+    assert_eq!(grants[0], grant(0, 48, 0));
+    assert_eq!(grants.len(), 5);
+}
+
+#[test]
 fn decoding_cannot_starve_a_prompt() {
     let candidates = [decoding(3, 0), decoding(3, 0), decoding(3, 0), decoding(3, 0), prompt(9)];
     let grants = plan(&candidates, 16);
@@ -128,7 +142,7 @@ fn a_form_that_nobody_knows_takes_a_pass_for_each_mask_and_gets_no_drafts() {
 #[test]
 fn a_prompt_that_ends_beside_dear_masks_is_fed_but_for_its_last_token() {
     let candidates = [masked(decoding(0, 0), 8), masked(prompt(9), 2), prompt(9), masked(prompt(200), 2)];
-    assert_eq!(plan(&candidates, 40), [grant(0, 1, 0), grant(1, 8, 0), grant(2, 9, 0), grant(3, 22, 0)]);
+    assert_eq!(plan(&candidates, 40), [grant(0, 1, 0), grant(1, 8, 0), grant(2, 9, 0), grant(3, 21, 0)]);
 }
 
 #[test]
