@@ -1,6 +1,7 @@
 //! `messages`, and the tools with which the template renders them.
 
 use serde::Deserialize;
+use serde_json::Value;
 use specfleet_protocol::v1;
 
 use super::{body::Fields, failure::Failure, tools::Tools};
@@ -24,6 +25,7 @@ struct Message {
     reasoning_content: Option<String>,
     tool_calls: Option<Vec<Call>>,
     tool_call_id: Option<String>,
+    function_call: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,6 +83,9 @@ impl Message {
         let tool_calls = self.tool_calls.unwrap_or_default();
         if !tool_calls.is_empty() && role != ASSISTANT {
             return Err(format!("has tool_calls, but is the {role}'s: only the assistant calls"));
+        }
+        if self.function_call.is_some() {
+            return Err("has a function_call, which templates do not know: use tool_calls".to_owned());
         }
         let tool_call_id = self.tool_call_id.unwrap_or_default();
         if role == TOOL && tool_call_id.is_empty() {

@@ -74,7 +74,9 @@ impl Shared {
         let target = shortened(&self.identity.version_id);
         let draft = match speculation {
             Some(speculation) if speculation.is_off() => None,
-            Some(speculation) if speculation.pin().is_some() => speculation.pin().map(shortened),
+            Some(speculation) if speculation.pin().is_some() => {
+                speculation.pin().filter(|pin| self.pool.has_ready(pin)).map(shortened)
+            }
             _ => self.pool.first_ready().map(|version| shortened(&version)),
         };
         format!("fp_{target}_{}", draft.as_deref().unwrap_or("plain"))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use specfleet_protocol::v1::generate_request::Prompt;
 use specfleet_speculation::TokenId;
 
-use super::{Http, body::Fields, completions::decoded, failure::Failure, messages, tools::Tools};
+use super::{Http, body::Fields, completions::decoded, failure::Failure, messages, tools::Tools, unsupported};
 use crate::{error::Error, request::Frame, service::Shared};
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +58,10 @@ fn ids_of(shared: &Shared, fields: &Fields) -> Result<Tokenized, Failure> {
     shared.check_model(asked.model.as_deref())?;
     let prompt = match (asked.prompt, fields.get("messages")) {
         (Some(text), None) => Prompt::Text(text),
-        (None, Some(_)) => Prompt::Chat(messages::prompt(fields, Tools::read(fields)?.as_ref())?),
+        (None, Some(_)) => {
+            unsupported::refuse_in_conversation(fields)?;
+            Prompt::Chat(messages::prompt(fields, Tools::read(fields)?.as_ref())?)
+        }
         _ => return Err(Failure::invalid("prompt", "give either prompt, a string, or messages")),
     };
     let frame = Frame {

@@ -25,13 +25,21 @@ const COMMON: &[Field] = &[
     ("use_beam_search", off, "tokens are drawn, not searched for"),
     ("length_penalty", one, "it belongs to beam search, which there is none of"),
     ("typical_p", one, "use top_p or min_p"),
+    ("top_n_sigma", || vec![json!(-1), json!(-1.0)], "use top_p or min_p"),
     ("mirostat", zero, "use top_p or min_p"),
     ("xtc_probability", zero, "use top_p or min_p"),
     ("dynatemp_range", zero, "use temperature"),
     ("samplers", none, "the filters run in an order of their own"),
     ("dry_multiplier", zero, "use repetition_penalty or frequency_penalty"),
     ("repeat_penalty", one, "use repetition_penalty"),
+    ("repeat_last_n", || vec![json!(-1)], "penalties look at the whole text"),
+    ("no_repeat_ngram_size", zero, "use repetition_penalty or frequency_penalty"),
     ("n_predict", none, "use max_tokens"),
+    ("n_probs", zero, "use logprobs"),
+    ("post_sampling_probs", off, "log-probabilities are those before any transform"),
+    ("t_max_predict_ms", || vec![json!(-1), json!(0)], "set a deadline with the header request-timeout-ms"),
+    ("stop_regex", || vec![json!(""), json!([])], "use stop"),
+    ("no_stop_trim", off, "the text ends before the stop string"),
     ("bad_words", || vec![json!([])], "use logit_bias"),
     ("allowed_token_ids", none, "use logit_bias"),
     ("logits_processors", || vec![json!([])], "use logit_bias"),
@@ -55,9 +63,18 @@ const CHAT: &[Field] = &[
     ("web_search_options", none, "there is no search here"),
     ("store", off, "nothing is stored"),
     ("reasoning_effort", none, "the model has no such setting"),
+    ("reasoning_format", || vec![json!("auto"), json!("deepseek")], "thoughts come apart, in reasoning_content"),
+    ("include_reasoning", on, "thoughts come apart, in reasoning_content: leave them out yourself"),
+    ("separate_reasoning", on, "thoughts come apart, in reasoning_content"),
+    ("stream_reasoning", on, "thoughts are streamed like any other text"),
     ("verbosity", none, "the model has no such setting"),
     ("echo", off, "ask /v1/completions"),
     ("add_generation_prompt", on, "render the prompt yourself and ask /v1/completions"),
+];
+
+/// Of a conversation, whatever becomes of it.
+const MESSAGES: &[Field] = &[
+    ("add_special_tokens", off, "the template writes those that it wants"),
     ("continue_final_message", off, "render the prompt yourself and ask /v1/completions"),
     ("chat_template", none, "the model's own template is used; or render the prompt yourself and ask /v1/completions"),
     ("chat_template_kwargs", || vec![json!({})], "the template is used as it is"),
@@ -96,21 +113,32 @@ fn one() -> Vec<Value> {
 
 /// Refuses a chat request for the first field that cannot be honoured.
 pub(super) fn refuse_in_chat(fields: &Fields) -> Result<(), Failure> {
-    refuse(fields, CHAT)
+    refuse(fields, &[COMMON, CHAT, MESSAGES])?;
+    refuse_best_of(fields)
+}
+
+/// Refuses a conversation of which only the tokens are asked for, for the first field that cannot be honoured.
+pub(super) fn refuse_in_conversation(fields: &Fields) -> Result<(), Failure> {
+    refuse(fields, &[MESSAGES])
 }
 
 /// Refuses a completion request for the first field that cannot be honoured.
 pub(super) fn refuse_in_completions(fields: &Fields) -> Result<(), Failure> {
-    refuse(fields, COMPLETIONS)
+    refuse(fields, &[COMMON, COMPLETIONS])?;
+    refuse_best_of(fields)
 }
 
-fn refuse(fields: &Fields, of_endpoint: &[Field]) -> Result<(), Failure> {
+fn refuse(fields: &Fields, tables: &[&[Field]]) -> Result<(), Failure> {
     let changes_answer = |(name, neutral, _): &&Field| {
         value(fields, name).is_some_and(|value| !value.is_null() && !neutral().contains(value))
     };
-    if let Some((name, _, instead)) = COMMON.iter().chain(of_endpoint).find(changes_answer) {
-        return Err(failure(name, instead));
+    match tables.iter().copied().flatten().find(changes_answer) {
+        Some((name, _, instead)) => Err(failure(name, instead)),
+        None => Ok(()),
     }
+}
+
+fn refuse_best_of(fields: &Fields) -> Result<(), Failure> {
     let n = fields.get("n").filter(|n| !n.is_null()).cloned().unwrap_or(json!(1));
     match fields.get("best_of") {
         // It asks for no more than what is returned.

@@ -1,8 +1,11 @@
 //! Requests at the edge of what makes sense: answered or refused, and the next one is served.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use super::{CHAT, COMPLETIONS, chat, completion, ok, spelled};
+use serde_json::{Value, json};
+use tokio::time::{pause, resume, sleep};
+
+use super::{CHAT, COMPLETIONS, chat, completion, ok, spelled, with};
 use crate::support::{Verifier, greedy_target, options};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,4 +136,20 @@ async fn no_body_breaks_the_server() {
     }
     assert!(n_answered > 50, "{n_answered} of 600");
     verifier.assert_idle().await;
+}
+
+/// One thread, so that the clock can be stopped.
+#[tokio::test]
+async fn a_stream_without_tokens_is_kept_alive_by_comments() {
+    let target = greedy_target(spelled).with_delay(Duration::from_millis(300));
+    let verifier = Verifier::start(target, Vec::new(), options());
+    let http = verifier.serve_http().await;
+    let mut reply = http.post(COMPLETIONS, &with(completion("abc", 1), &json!({"stream": true}))).await;
+    pause();
+    sleep(Duration::from_secs(25)).await;
+    resume();
+    let text = reply.text().await;
+    let (silence, tokens) = text.split_once("data: ").unwrap();
+    assert_eq!(silence.lines().filter(|line| line.starts_with(':')).count(), 2, "{text}");
+    assert!(tokens.contains("[DONE]"), "{text}");
 }

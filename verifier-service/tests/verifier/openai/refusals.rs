@@ -65,6 +65,10 @@ async fn what_cannot_be_honoured_is_refused_and_never_dropped() {
         json!({"modalities": ["text", "audio"]}),
         json!({"continue_final_message": true}),
         json!({"chat_template": "{{ x }}"}),
+        json!({"add_special_tokens": true}),
+        json!({"reasoning_format": "none"}),
+        json!({"include_reasoning": false}),
+        json!({"separate_reasoning": false}),
     ];
     let in_completions = [
         json!({"suffix": "x"}),
@@ -80,6 +84,14 @@ async fn what_cannot_be_honoured_is_refused_and_never_dropped() {
         json!({"repeat_penalty": 1.1}),
         json!({"n_predict": 9}),
         json!({"dry_multiplier": 0.8}),
+        json!({"top_n_sigma": 1.0}),
+        json!({"repeat_last_n": 64}),
+        json!({"no_repeat_ngram_size": 3}),
+        json!({"n_probs": 5}),
+        json!({"post_sampling_probs": true}),
+        json!({"t_max_predict_ms": 500}),
+        json!({"stop_regex": "a+"}),
+        json!({"no_stop_trim": true}),
         json!({"xtc_probability": 0.5}),
         json!({"dynatemp_range": 0.5}),
         json!({"samplers": ["top_k"]}),
@@ -97,6 +109,25 @@ async fn what_cannot_be_honoured_is_refused_and_never_dropped() {
     }
 }
 
+/// The tokens of a conversation are those that an answer to it would be given.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_template_honours_is_refused_by_tokenize_too() {
+    let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
+    let http = verifier.serve_http().await;
+    for field in [
+        json!({"add_special_tokens": true}),
+        json!({"continue_final_message": true}),
+        json!({"chat_template": "{{ x }}"}),
+        json!({"chat_template_kwargs": {"x": 1}}),
+    ] {
+        let (name, _) = field.as_object().unwrap().iter().next().unwrap();
+        let body = json!({"messages": [{"role": "user", "content": "a"}]});
+        let (status, error) = refusal(http.post("/tokenize", &with(body, &field)).await).await;
+        assert_eq!((status, &error["param"]), (400, &json!(name)), "{error}");
+        ok(http, "/tokenize", &with(json!({"prompt": "a"}), &field)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changes_nothing_and_what_nobody_knows_is_let_through() {
     let verifier = Verifier::start(greedy_target(spelled), Vec::new(), options());
@@ -107,6 +138,7 @@ async fn what_changes_nothing_and_what_nobody_knows_is_let_through() {
         "parallel_tool_calls": true, "store": false, "suffix": null, "best_of": 1, "n": 1, "top_k": -1, "seed": null,
         "stop_token_ids": null, "speculation": null, "stream_options": null, "max_completion_tokens": null,
         "logit_bias": null, "stream": null, "echo": false, "repeat_penalty": 1.0, "dry_multiplier": 0,
+        "include_reasoning": null, "stop_regex": null, "no_stop_trim": false, "top_n_sigma": -1.0, "n_probs": 0,
         "xtc_probability": 0.0, "dynatemp_range": 0.0, "samplers": null, "spaces_between_special_tokens": true,
     });
     for (path, body) in [(CHAT, chat("abc", 5)), (COMPLETIONS, completion("abc", 5))] {
@@ -135,6 +167,7 @@ async fn messages_that_cannot_be_rendered_are_refused() {
         json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}),
         json!({"role": "user", "content": [{"type": "text"}]}),
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": "x"}]}),
+        json!({"role": "assistant", "content": "a", "function_call": {"name": "f", "arguments": "{}"}}),
         json!({"content": "a"}),
     ] {
         let body = json!({"messages": [{"role": "user", "content": "a"}, message]});

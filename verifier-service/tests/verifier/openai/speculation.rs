@@ -49,5 +49,6 @@ async fn a_request_can_limit_pin_or_refuse_drafts() {
     assert_eq!((status, &error["code"]), (409, &json!("draft_unavailable")));
     let elsewhere = asked(json!({"pin": version_id('b')})).await;
     assert_eq!((&elsewhere["choices"], &elsewhere["usage"]["speculation"]["proposed"]), (&free["choices"], &json!(0)));
+    assert!(elsewhere["system_fingerprint"].as_str().unwrap().ends_with("_plain"), "{elsewhere}");
     verifier.assert_idle().await;
 }
