@@ -157,10 +157,11 @@ def start(args, models, logs):
         llama(LLAMA_DRAFTED, *draft_setting("target-bf16.gguf", models, *setting))
         for setting in (LLAMA_DRAFT[1:3] if args.quick else LLAMA_DRAFT)
     ]
-    settings, more = next(iter(LLAMA_PLAIN.items()))
-    groups[LLAMA_Q8] = [llama(LLAMA_Q8, settings, "target-q8_0.gguf", more)]
-    setting = draft_setting("target-q8_0.gguf", models, *LLAMA_DRAFT[2])
-    groups[LLAMA_Q8_DRAFTED] = [llama(LLAMA_Q8_DRAFTED, *setting)]
+    groups[LLAMA_Q8] = [llama(LLAMA_Q8, settings, "target-q8_0.gguf", more) for settings, more in LLAMA_PLAIN.items()]
+    groups[LLAMA_Q8_DRAFTED] = [
+        llama(LLAMA_Q8_DRAFTED, *draft_setting("target-q8_0.gguf", models, *setting))
+        for setting in (LLAMA_DRAFT[1:3] if args.quick else LLAMA_DRAFT[:3])
+    ]
     if not args.without_hugging_face:
         say("starting Hugging Face")
         worker = HuggingFaceProcess(models, n_threads, logs)

@@ -141,10 +141,14 @@ def trials(cells):
 def comparisons(cell):
     """The ratios that matter, as sentences."""
     rows = cell.rows()
-    best = max(("llama.cpp", "llama.cpp with draft"), key=lambda group: rows[group]["all_tokens_per_second"])
-    pairs = [("specfleet, plain", "llama.cpp"), ("specfleet", best)]
+
+    def pairs_of(ours, theirs):
+        best = max((theirs, f"{theirs} with draft"), key=lambda group: rows[group]["all_tokens_per_second"])
+        return [(f"{ours}, plain", theirs), (ours, best)]
+
+    pairs = pairs_of("specfleet", "llama.cpp")
     if "specfleet int8" in rows:
-        pairs += [("specfleet int8, plain", "llama.cpp Q8_0"), ("specfleet int8", "llama.cpp Q8_0 with draft")]
+        pairs += pairs_of("specfleet int8", "llama.cpp Q8_0")
     for ours, theirs in pairs:
         whole, (low, middle, high) = cell.ratio(ours, theirs)
         yield f"- {ours} against {theirs}: {whole:.2f} of its tokens/s (batches: {low:.2f}, {middle:.2f}, {high:.2f})"
