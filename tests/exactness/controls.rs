@@ -12,8 +12,10 @@
 //! - `case`: what is asked of a pair, and how its draws are judged.
 //! - `verdicts`: faults in the decision about one token.
 //! - `rounds`: faults in the target's rows and in what a round makes of the verdicts.
+//! - `counts`: faults in what penalties count.
 //! - `texts`: faults that keep the law and break a promise about a text.
 
+use specfleet_client::v1::GenerateRequest;
 use specfleet_model::scripted::ScriptedModel;
 use specfleet_tests::{
     lying_draft::Lie,
@@ -26,6 +28,7 @@ use specfleet_verifier_service::controls::Control;
 
 pub(crate) mod case;
 mod cases;
+mod counts;
 mod rounds;
 mod texts;
 mod verdicts;
@@ -50,6 +53,10 @@ fn verdict(name: &'static str, case: Case, verdict: verdicts::Decide) -> Fault {
 
 fn round(name: &'static str, case: Case, round: rounds::Decide) -> Fault {
     Fault { name, case, verifying: Verifying::Rounds(round), draft: None }
+}
+
+fn carry(name: &'static str, case: Case, carry: counts::Carry) -> Fault {
+    Fault { name, case: case.alone(), verifying: Verifying::Carrying(carry), draft: None }
 }
 
 fn lie(name: &'static str, case: Case, lie: Lie) -> Fault {
@@ -119,6 +126,15 @@ async fn the_places_for_faults_change_nothing_by_themselves() {
     }
 }
 
+/// Nor are counts that are made up from what earlier rounds have left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn carrying_tokens_from_round_to_round_changes_nothing_by_itself() {
+    for case in [penalised().alone(), present().alone(), repeated().alone()] {
+        let draws = case.draw(Verifying::Right, None, 500).await;
+        assert_eq!(case.draw(Verifying::Carrying(counts::right), None, 500).await, draws, "{}", case.name);
+    }
+}
+
 /// What comes after an end is cut where tokens are committed as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round_that_runs_past_an_end_token_is_harmless() {
@@ -161,8 +177,8 @@ async fn a_token_from_a_row_without_numbers_is_caught() {
             ScriptedModel::from_fn(N_VOCAB, |prefix| vec![if prefix.len() > 3 { f32::NAN } else { 0.0 }; N_VOCAB]);
         let control = Control::Decides(Box::new(move |round| decide(&round)));
         let verifier = case::serve(target, vec![], settings().verifier, Some(control));
-        let outcome = Outcome::of(&verifier.client, request(&[1], 8)).await;
-        assert_eq!(outcome.is_err(), fails);
+        let request = GenerateRequest { ignore_eos: true, ..request(&[1], 8) };
+        assert_eq!(Outcome::of(&verifier.client, request).await.is_err(), fails);
     }
 }
 
@@ -212,19 +228,34 @@ async fn wrong_rows_and_rounds_are_caught() {
     use rounds::*;
     let faults = vec![
         round("bonus rows without the temperature", sharpened(), bonus_rows_without_transforms),
+        round("corrections without the temperature", sure(), corrections_without_transforms),
         round("target rows at temperature 1", sharpened(), rows_at_temperature_one),
         round("min-p skipped at draft positions", min_p(), draft_rows_without_min_p),
-        round("parameters ignored once there is a proposal", penalised(), rounds_without_transforms),
-        round("penalties that miss the draft tokens before", penalised(), rows_blind_to_draft_tokens),
-        round("penalties that count draft tokens twice", penalised(), rows_that_count_draft_tokens_twice),
-        round("penalties that count rejected draft tokens", penalised(), rows_that_count_the_whole_proposal),
-        round("min_tokens that counts committed tokens only", min_tokens(), rows_blind_to_draft_tokens),
+        round("logit bias ignored once there is a proposal", biased(), rounds_without_transforms),
+        round("frequency penalty ignored once there is a proposal", penalised(), rounds_without_transforms),
+        round("presence penalty ignored once there is a proposal", present(), rounds_without_transforms),
+        round("repetition penalty ignored once there is a proposal", repeated(), rounds_without_transforms),
         round("end tokens suppressed at draft positions", ending(), draft_rows_without_end),
         round("the first draft token unchecked, rows shifted by one", dependent(), first_token_unchecked),
         round("positions after a rejection are tested too", dependent(), test_on_after_rejection),
         round("rejected tokens are removed a round late", dependent(), keep_rejected_tokens),
     ];
     assert_caught("Faults in the target's rows and in the round", faults).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_counts_are_caught() {
+    use counts::*;
+    let faults = vec![
+        carry("penalties that miss the prompt", repeated(), blind_to_the_prompt),
+        round("penalties that miss the committed tokens", repeated(), blind_to_committed_tokens),
+        round("penalties that miss the draft tokens before", penalised(), blind_to_draft_tokens),
+        round("penalties that count draft tokens twice", penalised(), draft_tokens_twice),
+        round("penalties that count rejected draft tokens", penalised(), the_whole_proposal),
+        carry("penalties that count what earlier rounds rejected", penalised(), what_earlier_rounds_rejected),
+        round("min_tokens that counts committed tokens only", min_tokens(), blind_to_draft_tokens),
+    ];
+    assert_caught("Faults in what penalties and min_tokens count", faults).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -87,6 +87,20 @@ impl Undecided<'_> {
     ) -> Result<Shaped, transform::Error> {
         transforms.shape(&mut self.logits[index].clone(), self.vocabulary, self.counts, before, None)
     }
+
+    /// Row `index`, shaped as the client asked, but with `counts` for the occurrences in the committed prefix.
+    ///
+    /// # Errors
+    /// As [`Transforms::shape`].
+    pub fn shape_counting(
+        &self,
+        index: usize,
+        counts: &TokenCounts,
+        before: &[TokenId],
+    ) -> Result<Shaped, transform::Error> {
+        let mask = self.masks[index].as_ref();
+        self.transforms.shape(&mut self.logits[index].clone(), self.vocabulary, counts, before, mask)
+    }
 }
 
 impl<'a> TargetRows<'a> {

@@ -15,7 +15,7 @@ use specfleet_tests::{
 use specfleet_verifier_service::{Options, Service, controls::Control};
 use tonic::transport::Channel;
 
-use super::{rounds, verdicts};
+use super::{counts, rounds, verdicts};
 use crate::sampling::{
     draws::{Draw, PROMPT, Plan},
     law::{Law, Tokens},
@@ -38,6 +38,8 @@ pub(super) enum Verifying {
     Verdicts(verdicts::Decide),
     /// This, about each round.
     Rounds(rounds::Decide),
+    /// This, about each round, knowing something of those before. For one request at a time.
+    Carrying(counts::Carry),
 }
 
 /// What the test says.
@@ -64,6 +66,11 @@ pub(crate) fn serve(
 }
 
 impl Case {
+    /// With one request at a time.
+    pub(super) fn alone(self) -> Self {
+        Self { plan: Plan { concurrency: 1, ..self.plan }, ..self }
+    }
+
     /// Draws from a pair of services, in the order of their seeds: up to `n_draws`, or what the plan has.
     pub(super) async fn draw(&self, verifying: Verifying, draft: Option<Lie>, n_draws: usize) -> Vec<Tokens> {
         let (honest, lying);
@@ -146,6 +153,7 @@ impl Verifying {
             Self::Right => None,
             Self::Verdicts(verdict) => Some(Control::Decides(Box::new(move |round| verdicts::decide(&round, verdict)))),
             Self::Rounds(decide) => Some(Control::Decides(Box::new(move |round| decide(&round)))),
+            Self::Carrying(carry) => Some(counts::carrying(carry)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Cases in which one fault or another shows.
 
-use specfleet_client::v1::SamplingParams;
+use specfleet_client::v1::{LogitBias, SamplingParams};
 
 use super::case::Case;
 use crate::sampling::draws::{DraftLength, Draw, Plan, Seeds};
@@ -55,6 +55,19 @@ pub(super) fn sharpened() -> Case {
     case
 }
 
+/// A sure target and a flat draft: every second draft token is rejected.
+pub(super) fn sure() -> Case {
+    let sampling = SamplingParams { temperature: Some(0.25), ..SamplingParams::default() };
+    case("sure at 0.25", ["* -> 0:1 1:2 2:3 3:4", "* -> 0:1 1:1 2:1 3:1"], EACH_TOKEN, sampling)
+}
+
+/// The bias turns the target's preferences round.
+pub(super) fn biased() -> Case {
+    let logit_bias = [(0, 2.0), (2, -2.0)].map(|(token_id, bias)| LogitBias { token_id, bias }).to_vec();
+    let sampling = SamplingParams { logit_bias, ..SamplingParams::default() };
+    case("logit bias", ["* -> 0:1 1:2 2:3", "* -> 0:3 1:2 2:1"], EACH_TOKEN, sampling)
+}
+
 /// p = [.6 .3 .06 .04], of which min-p leaves the first two; q is flat, and stays so.
 pub(super) fn min_p() -> Case {
     let sampling = SamplingParams { min_p: Some(0.2), ..SamplingParams::default() };
@@ -82,6 +95,18 @@ pub(super) fn near_tie() -> Case {
 pub(super) fn penalised() -> Case {
     let sampling = SamplingParams { frequency_penalty: Some(2.0), ..SamplingParams::default() };
     case("frequency penalty 2", ["* -> 0:1 1:1 2:1", "* -> 0:3 1:2 2:1"], THREE_TOKENS, sampling)
+}
+
+/// The same, but once is as often as it gets.
+pub(super) fn present() -> Case {
+    let sampling = SamplingParams { presence_penalty: Some(2.0), ..SamplingParams::default() };
+    case("presence penalty 2", ["* -> 0:1 1:1 2:1", "* -> 0:3 1:2 2:1"], THREE_TOKENS, sampling)
+}
+
+/// Three ids, of which one is in the prompt: a weight of 9 is one of 3 for who has occurred.
+pub(super) fn repeated() -> Case {
+    let sampling = SamplingParams { repetition_penalty: Some(2.0), ..SamplingParams::default() };
+    case("repetition penalty 2", ["* -> 0:9 1:9 3:9", "* -> 0:4 1:2 3:9"], THREE_TOKENS, sampling)
 }
 
 /// Every token may be the last.
@@ -127,11 +152,15 @@ pub(super) fn all() -> Vec<Case> {
         identical(),
         rare(),
         sharpened(),
+        sure(),
+        biased(),
         min_p(),
         top_k(),
         excluded(),
         near_tie(),
         penalised(),
+        present(),
+        repeated(),
         ending(),
         min_tokens(),
         dependent(),

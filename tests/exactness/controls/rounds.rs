@@ -3,9 +3,10 @@
 use half::bf16;
 use specfleet_speculation::{
     TokenId,
-    accept::{Judge, Standard, Verdict},
+    accept::{Judge, Residual, Standard, Verdict},
     distribution::{DraftDistribution, Proposal},
-    random::{RequestSeed, VerifyRandomness},
+    law,
+    random::{Purpose, RequestSeed, VerifyRandomness},
     round::{self, CommittedToken, Origin, Round, RoundInput, RoundOutcome},
     transform::{Error, SamplingParams, Shaped, Transforms},
 };
@@ -29,6 +30,25 @@ pub(super) fn bonus_rows_without_transforms(undecided: &Undecided<'_>) -> Result
     })
 }
 
+/// A token that replaces a rejected one is drawn from the model's own distribution, less q.
+pub(super) fn corrections_without_transforms(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
+    let mut outcome = right(undecided)?;
+    let RoundInput { proposal, base_length, randomness, .. } = undecided.input;
+    if let (Some(proposal), Some(last)) = (proposal, outcome.committed.last_mut())
+        && last.origin == Origin::Corrected
+    {
+        let index = outcome.n_accepted;
+        let neutral = changed(undecided, |params| *params = SamplingParams::default());
+        let row = undecided.shape(index, &neutral, &proposal.tokens()[..index])?;
+        let number = randomness.numbers.uniform(base_length + index as u64, Purpose::Choose);
+        last.token = match Residual::new(&row, &proposal.distributions()[index]) {
+            Some(residual) => law::sample(&residual, number),
+            None => law::sample(&row, number),
+        };
+    }
+    Ok(outcome)
+}
+
 /// The draft keeps to the client's temperature.
 pub(super) fn rows_at_temperature_one(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
     let neutral = changed(undecided, |params| params.temperature = 1.0);
@@ -48,23 +68,6 @@ pub(super) fn rounds_without_transforms(undecided: &Undecided<'_>) -> Result<Rou
     }
     let neutral = changed(undecided, |params| *params = SamplingParams::default());
     round::decide(undecided.input, |index, before| undecided.shape(index, &neutral, before))
-}
-
-/// Counts stand where the committed prefix ends.
-pub(super) fn rows_blind_to_draft_tokens(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
-    round::decide(undecided.input, |index, _| undecided.shape(index, undecided.transforms, &[]))
-}
-
-pub(super) fn rows_that_count_draft_tokens_twice(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
-    round::decide(undecided.input, |index, before| {
-        undecided.shape(index, undecided.transforms, &[before, before].concat())
-    })
-}
-
-/// Draft tokens are counted when they arrive, and those that are rejected stay counted for the round.
-pub(super) fn rows_that_count_the_whole_proposal(undecided: &Undecided<'_>) -> Result<RoundOutcome, Error> {
-    let tokens = undecided.input.proposal.map_or(&[][..], Proposal::tokens);
-    round::decide(undecided.input, |index, _| undecided.shape(index, undecided.transforms, tokens))
 }
 
 /// So that rounds are long.

@@ -12,6 +12,15 @@ pub(crate) fn always<const N: usize>(weights: [u32; N]) -> Rows {
     Box::new(move |_| weights.to_vec())
 }
 
+/// The same row after every prefix: these weights, and no others among `n_vocab` ids.
+fn sparse<const N: usize>(n_vocab: usize, weights: [(TokenId, u32); N]) -> Rows {
+    Box::new(move |_| {
+        let mut row = vec![0; n_vocab];
+        weights.iter().for_each(|(token, weight)| row[*token as usize] = *weight);
+        row
+    })
+}
+
 /// Ids that have occurred are less likely, the more often the less.
 pub(crate) fn penalised(n_vocab: usize) -> Rows {
     Box::new(move |prefix| {
@@ -54,6 +63,12 @@ pub(crate) fn sure_draft() -> Case {
     Case { stops_before: is_unsure, ..case }
 }
 
+/// A [`Residual`](specfleet_speculation::accept::Residual) is summed in blocks of 64 ids, and those without q in another way.
+fn ids_of_three_blocks() -> Case {
+    let (target, draft) = (sparse(131, [(3, 1), (70, 3), (130, 2)]), sparse(131, [(3, 2), (70, 1)]));
+    case("ids of three blocks, one of them without q", target, draft, &[2], 3)
+}
+
 pub(crate) fn named() -> Vec<Case> {
     let ended = |name: &str, lengths: &[usize], n_tokens| {
         let case = case(name, scrambled(5, 3), scrambled(6, 3), lengths, n_tokens);
@@ -87,6 +102,7 @@ pub(crate) fn named() -> Vec<Case> {
         case("max_tokens of one", scrambled(7, 4), scrambled(8, 4), &[3], 1),
         case("a draft that knows fewer ids", always([1, 2, 3, 2, 2, 0]), always([1, 1, 1, 1]), &[2], 2),
         case("a draft that knows more ids", always([1, 2, 3]), always([1, 1, 1, 2]), &[2], 2),
+        ids_of_three_blocks(),
         case("six ids", scrambled(11, 6), scrambled(12, 6), &[2], 2),
         ended("an end token inside the round", &[3], 4),
         ended("an end token and changing lengths", &[1, 3], 4),
