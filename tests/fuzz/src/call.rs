@@ -16,9 +16,13 @@ const FRAME_HEADER: usize = 1 + 4;
 
 /// A message as it stands in the body of a call.
 pub fn frame(message: &impl Message) -> Vec<u8> {
-    let content = message.encode_to_vec();
-    let length = u32::try_from(content.len()).expect("seeds are small");
-    [&[0][..], &length.to_be_bytes(), &content].concat()
+    framed(&message.encode_to_vec())
+}
+
+/// What should be a message, as it stands in the body of a call.
+pub fn framed(content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).expect("inputs are small");
+    [&[0][..], &length.to_be_bytes(), content].concat()
 }
 
 /// How a call ended.

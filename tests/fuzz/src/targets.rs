@@ -8,7 +8,9 @@ use crate::Target;
 
 mod chat_template;
 mod checkpoint;
+mod client;
 mod draft_service;
+mod draft_session;
 mod folder;
 mod forms;
 mod gguf;
@@ -16,6 +18,7 @@ mod grammar;
 mod headers;
 mod http;
 mod identity;
+mod messages;
 mod proposal;
 mod safetensors;
 mod scripted;
@@ -24,9 +27,11 @@ mod tokenizer;
 mod verifier_service;
 
 /// All of them.
-pub static ALL: [Target; 16] = [
+pub static ALL: [Target; 18] = [
     proposal::TARGET,
     identity::TARGET,
+    draft_session::TARGET,
+    client::TARGET,
     status::TARGET,
     headers::TARGET,
     draft_service::TARGET,

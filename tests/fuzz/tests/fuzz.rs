@@ -5,7 +5,7 @@
 use specfleet_fuzz::{campaign, targets};
 
 /// How many times as many inputs the long form tries.
-const LONG: usize = 100;
+const LONG: usize = 30;
 
 fn attack(name: &str, n_mutants: usize) {
     let target = targets::find(name).unwrap_or_else(|| panic!("no target {name}"));
@@ -27,8 +27,18 @@ fn proposals_from_a_draft() {
 }
 
 #[test]
+fn sessions_of_a_draft() {
+    attack("draft-session", 500);
+}
+
+#[test]
 fn identities_of_peers() {
     attack("identity", 100_000);
+}
+
+#[test]
+fn events_of_a_request_as_clients_read_them() {
+    attack("client", 6000);
 }
 
 #[test]
@@ -37,8 +47,8 @@ fn details_of_error_statuses() {
 }
 
 #[test]
-fn trace_context_in_headers() {
-    attack("headers", 40_000);
+fn headers_of_calls() {
+    attack("headers", 8000);
 }
 
 #[test]

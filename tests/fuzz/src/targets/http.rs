@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use specfleet_service::{Metrics, Readiness, Shutdown};
 use specfleet_verifier_service::Http;
@@ -27,8 +27,8 @@ const ALLOWANCE: Allowance = Allowance { fixed: 4 << 20, per_byte: 1024 };
 
 const PATHS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"];
 
-/// The first byte is the digit of a path, the others are the body.
-fn start() -> Decode {
+/// A verifier's HTTP face: takes a call, and gives the whole answer.
+pub(super) fn face() -> impl FnMut(Request<Full<Bytes>>) -> Response<Bytes> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let metrics = Metrics::local().expect("metrics");
     let service = verifier_service::service(&runtime, &metrics);
@@ -37,18 +37,26 @@ fn start() -> Decode {
     let http = Http::new(&metrics, readiness, Shutdown::new(Duration::ZERO));
     http.open(&service);
     let router = http.router();
-    Box::new(move |bytes| {
+    move |request| {
         // The engine lives as long as this does.
         let _ = &service;
+        runtime.block_on(async {
+            let Ok(response) = router.clone().oneshot(request).await;
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.expect("a body that ends");
+            Response::from_parts(head, body.to_bytes())
+        })
+    }
+}
+
+/// The first byte is the digit of a path, the others are the body.
+fn start() -> Decode {
+    let mut face = face();
+    Box::new(move |bytes| {
         let Some((&choice, body)) = bytes.split_first() else { return Answer::Refused };
         let path = PATHS[usize::from(choice) % PATHS.len()];
         let request = Request::post(path).body(Full::new(Bytes::copy_from_slice(body))).expect("a request");
-        let status = runtime.block_on(async {
-            let Ok(response) = router.clone().oneshot(request).await;
-            let status = response.status();
-            response.into_body().collect().await.expect("a body that ends");
-            status
-        });
+        let status = face(request).status();
         assert!(!status.is_server_error(), "{path} answers {status}");
         if status == StatusCode::OK { Answer::Accepted } else { Answer::Refused }
     })

@@ -14,7 +14,7 @@ use specfleet_protocol::v1::{
 use specfleet_service::Metrics;
 use specfleet_verifier_service::{Options, Service};
 use tokio::runtime::Runtime;
-use tonic::Code;
+use tonic::{Code, transport::Channel};
 
 use super::{forms, grammar, scripted};
 use crate::{
@@ -40,7 +40,7 @@ pub(super) const MAX_SEQUENCES: usize = 8;
 /// Of a request for a form.
 const MOST_CONTINUATIONS: u8 = 3;
 
-const OPTIONS: Options = Options {
+pub(super) const OPTIONS: Options = Options {
     max_sequences: MAX_SEQUENCES,
     max_queue: 8,
     max_queue_wait: Duration::from_secs(60),
@@ -57,6 +57,12 @@ const OPTIONS: Options = Options {
 
 /// A verifier without drafts; `runtime` must outlive it.
 pub(super) fn service(runtime: &Runtime, metrics: &Metrics) -> Service {
+    let _inside = runtime.enter();
+    service_with(Vec::new(), OPTIONS, metrics)
+}
+
+/// A verifier with these drafts. Must be called inside a runtime that outlives it.
+pub(super) fn service_with(drafts: Vec<(String, Channel)>, options: Options, metrics: &Metrics) -> Service {
     // It reads tools and calls: their usual description is of characters that this vocabulary does not have.
     let template = "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls or [] %}\
         {{ call.function.name }}{% endfor %}{% endfor %}{% if tools %}a{% endif %}a";
@@ -67,8 +73,7 @@ pub(super) fn service(runtime: &Runtime, metrics: &Metrics) -> Service {
         generation: GenerationDefaults::default(),
         label: "scripted".to_owned(),
     };
-    let _inside = runtime.enter();
-    Service::start(loaded, Vec::new(), OPTIONS, &metrics.meter()).expect("it starts")
+    Service::start(loaded, drafts, options, &metrics.meter()).expect("it starts")
 }
 
 fn start() -> Decode {
