@@ -8,7 +8,7 @@ use specfleet_model::load::{Dtype, LoadOptions, Operators};
 use specfleet_speculation::TokenId;
 
 use crate::support::{BOTH_OPERATORS, CHECKPOINTS, golden, model, options};
-use crate::ways::{Rows, WAYS};
+use crate::ways::{Model, Rows, WAYS};
 
 #[test]
 fn a_row_has_the_same_bits_in_every_way() {
@@ -17,7 +17,7 @@ fn a_row_has_the_same_bits_in_every_way() {
         let sequences: Vec<_> = golden.iter().map(|golden| golden.tokens.as_slice()).collect();
         for operators in BOTH_OPERATORS {
             for dtype in dtypes(operators) {
-                check(name, operators, dtype, &sequences);
+                check(name, &options(operators, dtype), &sequences);
             }
         }
     }
@@ -30,44 +30,49 @@ fn a_row_far_from_the_beginning_has_the_same_bits_in_every_way() {
         ((0..240).map(|i| i * 37 % 128).collect(), (0..150).map(|i| i * 11 % 128).collect());
     for operators in BOTH_OPERATORS {
         for dtype in dtypes(operators) {
-            check("smollm2", operators, dtype, &[&long, &short]);
+            check("smollm2", &options(operators, dtype), &[&long, &short]);
         }
     }
 }
 
-fn dtypes(operators: Operators) -> Vec<Dtype> {
+pub(crate) fn dtypes(operators: Operators) -> Vec<Dtype> {
     let mut dtypes = vec![Dtype::F32, Dtype::Bf16];
     dtypes.extend((operators == Operators::Fused).then_some(Dtype::Int8));
     dtypes
 }
 
-fn check(name: &str, operators: Operators, dtype: Dtype, sequences: &[&[TokenId]]) {
-    let options = LoadOptions { kv_tokens: 1024, ..options(operators, dtype) };
+fn check(name: &str, options: &LoadOptions, sequences: &[&[TokenId]]) {
+    let options = LoadOptions { kv_tokens: 1024, ..options.clone() };
     let Some(mut model) = model(name, &options) else { return };
+    assert_same_bits_in_every_way(&mut *model, sequences, &format!("{name}, {options:?}"));
+}
+
+pub(crate) fn assert_same_bits_in_every_way(model: &mut Model, sequences: &[&[TokenId]], context: &str) {
     let (_, at_once) = WAYS[0];
-    let expected = at_once(&mut *model, sequences);
+    let expected = at_once(model, sequences);
     for (way, compute) in WAYS {
-        assert_same_bits(&compute(&mut *model, sequences), &expected, &format!("{name}, {operators}, {dtype}, {way}"));
+        assert_same_bits(&compute(model, sequences), &expected, &format!("{context}, {way}"));
     }
 }
 
 #[test]
-fn a_row_has_the_same_bits_with_any_number_of_threads() {
+fn a_row_has_the_same_bits_with_any_number_of_threads_of_the_fused_operators() {
     let tokens: Vec<TokenId> = (0..100).map(|i| i * 37 % 128).collect();
-    let rows = |n_threads| {
-        let threads = NonZeroUsize::new(n_threads);
-        let options = LoadOptions { threads, ..options(Operators::Fused, Dtype::Bf16) };
-        let mut model = model("smollm2", &options)?;
-        let (_, at_once) = WAYS[0];
-        Some(at_once(&mut *model, &[&tokens]))
-    };
-    let Some(expected) = rows(1) else { return };
-    for n_threads in [2, 3] {
-        assert_same_bits(&rows(n_threads).unwrap(), &expected, &format!("{n_threads} threads"));
+    for dtype in dtypes(Operators::Fused) {
+        let rows = |n_threads| {
+            let threads = NonZeroUsize::new(n_threads);
+            let mut model = model("smollm2", &LoadOptions { threads, ..options(Operators::Fused, dtype) })?;
+            let (_, at_once) = WAYS[0];
+            Some(at_once(&mut *model, &[&tokens]))
+        };
+        let Some(expected) = rows(1) else { continue };
+        for n_threads in [2, 3, 4, 7] {
+            assert_same_bits(&rows(n_threads).unwrap(), &expected, &format!("{dtype}, {n_threads} threads"));
+        }
     }
 }
 
-fn assert_same_bits(rows: &Rows, expected: &Rows, context: &str) {
+pub(crate) fn assert_same_bits(rows: &Rows, expected: &Rows, context: &str) {
     for (sequence, (rows, expected)) in rows.iter().zip(expected).enumerate() {
         assert_eq!(rows.len(), expected.len(), "{context}");
         for (position, (row, expected)) in rows.iter().zip(expected).enumerate() {

@@ -1,6 +1,8 @@
 //! A real model, if `SPECFLEET_TEST_TARGET` names one (SmolLM2-135M-Instruct as GGUF, or its folder).
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::process::Command;
 
 use specfleet_model::batch::WantedLogits;
 use specfleet_model::chat_template::ChatMessage;
@@ -9,15 +11,18 @@ use specfleet_model::load::{Dtype, Error, LoadOptions, Loaded, Operators, load};
 use specfleet_model::tokenizer::Detokenizer;
 use specfleet_speculation::TokenId;
 
+use crate::bits::{assert_same_bits_in_every_way, dtypes};
 use crate::support::{BOTH_OPERATORS, options};
 use crate::ways::forward;
 
+/// Of the threads of OpenMP, on which libtorch computes.
+const WAIT_POLICY: &str = "OMP_WAIT_POLICY";
 const QUESTION: &str = "What is the capital of France?";
 
 #[test]
 fn greedy_continuation_of_a_chat_prompt_is_sensible() {
     for operators in BOTH_OPERATORS {
-        let Some(mut loaded) = target(operators) else { continue };
+        let Some(mut loaded) = target(&options(operators, Dtype::Bf16)) else { continue };
         let prompt = prompt(&loaded);
         let (tokens, kv) = greedy(&mut loaded, &prompt, 24);
         let mut detokenizer = Detokenizer::new();
@@ -30,7 +35,7 @@ fn greedy_continuation_of_a_chat_prompt_is_sensible() {
 
 #[test]
 fn verification_of_five_tokens_has_the_bits_of_single_steps() {
-    let Some(mut loaded) = target(Operators::Fused) else { return };
+    let Some(mut loaded) = target(&options(Operators::Fused, Dtype::Bf16)) else { return };
     let prompt = prompt(&loaded);
     let (tokens, mut single) = greedy(&mut loaded, &prompt, 1);
     let continuation = [tokens[0], 281, 260, 29, 28];
@@ -49,12 +54,36 @@ fn verification_of_five_tokens_has_the_bits_of_single_steps() {
     model.kv().release(verified);
 }
 
-fn target(operators: Operators) -> Option<Loaded> {
+/// What a thread computes depends on how many rows it gets, and only products as wide as a real model's are shared out.
+#[test]
+fn a_row_has_the_same_bits_in_every_way_with_two_threads_of_libtorch() {
+    if std::env::var_os("SPECFLEET_TEST_LONG").is_none() {
+        println!("skipped: SPECFLEET_TEST_LONG is not set");
+        return;
+    }
+    if std::env::var_os(WAIT_POLICY).is_none() {
+        // Read when libtorch is loaded. Threads that spin while they wait for each other take minutes beside other tests.
+        let name = "real::a_row_has_the_same_bits_in_every_way_with_two_threads_of_libtorch";
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let status = again.args(["--exact", name, "--nocapture"]).env(WAIT_POLICY, "passive").status();
+        assert!(status.unwrap().success(), "see above");
+        return;
+    }
+    for dtype in dtypes(Operators::Libtorch) {
+        let options = LoadOptions { threads: NonZeroUsize::new(2), ..options(Operators::Libtorch, dtype) };
+        let Some(mut loaded) = target(&options) else { return };
+        let prompt = prompt(&loaded);
+        // Blocks of the cache are reused whole, and there must be something behind the last one.
+        assert_same_bits_in_every_way(&mut *loaded.model, &[&prompt, &prompt[..20]], &format!("the target, {dtype}"));
+    }
+}
+
+fn target(options: &LoadOptions) -> Option<Loaded> {
     let Some(path) = std::env::var_os("SPECFLEET_TEST_TARGET").map(PathBuf::from) else {
         println!("skipped: SPECFLEET_TEST_TARGET names no model");
         return None;
     };
-    match load(&path, &LoadOptions { kv_tokens: 1024, ..options(operators, Dtype::Bf16) }) {
+    match load(&path, &LoadOptions { kv_tokens: 1024, ..options.clone() }) {
         Ok(loaded) => Some(loaded),
         Err(Error::FusedUnavailable { reason }) => {
             println!("skipped: the fused operators cannot run here: {reason}");

@@ -4,7 +4,7 @@ use specfleet_model::batch::{LanguageModel, Logits, Segment, WantedLogits};
 use specfleet_model::kv_cache::KvSequence;
 use specfleet_speculation::TokenId;
 
-type Model = dyn LanguageModel;
+pub(crate) type Model = dyn LanguageModel;
 
 /// Logits of each position of each sequence; `None` where a way does not compute them.
 pub(crate) type Rows = Vec<Vec<Option<Vec<f32>>>>;
