@@ -61,7 +61,8 @@ impl Client {
         }
     }
 
-    /// What the verifier knows of each draft version that has proposed to it: how far it is trusted, and the evidence.
+    /// What the verifier knows of each draft version that it has opened a session with: how far it is trusted, and the
+    /// evidence.
     ///
     /// # Errors
     /// [`Error::Refused`] or [`Error::ConnectionLost`].

@@ -28,7 +28,7 @@ use version::Trust;
 /// More versions than a verifier meets in its life, unless a draft makes them up. Those beyond are not believed.
 const MAX_VERSIONS: usize = 1024;
 
-/// All versions that have been asked for proposals, in order of first use.
+/// All versions that a session was opened with, in order of first use.
 #[derive(Debug)]
 pub(crate) struct Versions {
     untrusted: Vec<UntrustedDraft>,

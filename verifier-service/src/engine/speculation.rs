@@ -102,7 +102,7 @@ impl Held {
     pub(super) fn tested(self, outcome: &RoundOutcome, quota: &mut Quota) -> TestedProposal {
         let n_tokens = self.proposal.len();
         self.draft.count_round(n_tokens, outcome.n_accepted);
-        self.version.count_round(n_tokens, outcome.n_tested, outcome.n_accepted, quota);
+        self.version.count_round(&self.proposal, outcome, quota);
         let Version { id, metrics_label, .. } = &*self.version;
         TestedProposal {
             version: id.clone(),

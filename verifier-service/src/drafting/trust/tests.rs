@@ -2,7 +2,11 @@
 
 use std::str::FromStr;
 
-use specfleet_speculation::honesty::Observation;
+use specfleet_speculation::{
+    distribution::{DraftDistribution, Proposal, SparseWeights},
+    honesty::Observation,
+    round::RoundOutcome,
+};
 
 use super::{
     untrusted::{NotAVersion, VERSION_DIGITS},
@@ -20,6 +24,28 @@ fn identity(digit: char) -> v1::Identity {
 /// What a draft shows that always proposes the likeliest token and reports that others are as likely.
 fn lie() -> Observation {
     Observation { expected: 0.5, accepted: true, rank: 0.1, place: 0.1 }
+}
+
+fn point() -> DraftDistribution {
+    DraftDistribution::Point(1)
+}
+
+fn claim() -> DraftDistribution {
+    DraftDistribution::Sparse(SparseWeights::new(vec![1, 2], vec![3, 1]).unwrap())
+}
+
+const NINE_POINTS: [DraftDistribution; 9] = [const { DraftDistribution::Point(1) }; 9];
+
+/// A round in which so many of these were tested, and passed.
+fn count_round<const N: usize>(
+    version: &Version,
+    drafts: [DraftDistribution; N],
+    tested: [usize; 2],
+    quota: &mut Quota,
+) {
+    let [n_tested, n_accepted] = tested;
+    let proposal = Proposal::new(vec![1; N], drafts.into(), 3).unwrap();
+    version.count_round(&proposal, &RoundOutcome { committed: Vec::new(), n_tested, n_accepted }, quota);
 }
 
 fn trust_of(versions: &Versions) -> Vec<v1::DraftTrust> {
@@ -50,10 +76,22 @@ fn an_untrusted_version_is_never_believed_and_others_are() {
 fn a_version_is_one_record_whoever_serves_it() {
     let versions = Versions::new(Vec::new());
     let another = v1::Identity { incarnation: "another".to_owned(), ..identity('a') };
-    versions.of(&identity('a')).count_round(3, 3, 2, &mut Quota::of_choice(0));
-    versions.of(&another).count_round(3, 2, 1, &mut Quota::of_choice(0));
+    count_round(&versions.of(&identity('a')), [point(), point(), point()], [3, 2], &mut Quota::of_choice(0));
+    count_round(&versions.of(&another), [point(), point(), point()], [2, 1], &mut Quota::of_choice(0));
     let [version] = &versions.list()[..] else { panic!("not one version") };
-    assert_eq!((version.tokens_proposed, version.tokens_accepted), (6, 3));
+    assert_eq!((version.tokens_proposed, version.tokens_tested, version.tokens_accepted), (6, 5, 3));
+}
+
+#[test]
+fn tested_point_masses_are_counted_apart_from_what_claims_something() {
+    let versions = Versions::new(Vec::new());
+    let version = versions.of(&identity('a'));
+    let counted = || versions.list().iter().map(|wire| (wire.tokens_tested, wire.points_tested)).next().unwrap();
+    assert_eq!(counted(), (0, 0));
+    count_round(&version, [point(), point(), claim()], [1, 0], &mut Quota::of_choice(0));
+    assert_eq!(counted(), (1, 1), "the others were not tested");
+    count_round(&version, [claim(), point(), claim()], [3, 2], &mut Quota::of_choice(1));
+    assert_eq!(counted(), (4, 2), "of whichever continuation");
 }
 
 #[test]
@@ -81,7 +119,7 @@ fn a_quarantine_begins_a_past_of_its_own() {
     let versions = Versions::new(Vec::new());
     let liar = versions.of(&identity('a'));
     let usual = || versions.list()[0].acceptance.unwrap().usual;
-    (0..10_000).for_each(|_| liar.count_round(2, 2, 1, &mut Quota::of_choice(0)));
+    (0..10_000).for_each(|_| count_round(&liar, [claim(), claim()], [2, 1], &mut Quota::of_choice(0)));
     assert_eq!(usual(), Some(0.5));
     while liar.is_trusted() {
         liar.audit(&[lie()]);
@@ -97,8 +135,8 @@ fn many_tokens_of_a_single_request_say_little_about_a_version() {
     let usual = || versions.list()[0].acceptance.unwrap().usual;
     let request = || {
         let (mut first, mut second) = (Quota::of_choice(0), Quota::of_choice(1));
-        (0..1000).for_each(|_| version.count_round(9, 9, 9, &mut first));
-        (0..1000).for_each(|_| version.count_round(9, 1, 0, &mut second));
+        (0..100).for_each(|_| count_round(&version, NINE_POINTS, [9, 9], &mut first));
+        (0..100).for_each(|_| count_round(&version, NINE_POINTS, [1, 0], &mut second));
     };
     (0..255).for_each(|_| request());
     assert_eq!(usual(), None);

@@ -6,7 +6,11 @@ use std::{
 };
 
 use specfleet_protocol::v1;
-use specfleet_speculation::honesty::{Audit, Figures, Observation, Test};
+use specfleet_speculation::{
+    distribution::{DraftDistribution, Proposal},
+    honesty::{Audit, Figures, Observation, Test},
+    round::RoundOutcome,
+};
 use tracing::{error, info, warn};
 
 use super::acceptance::{Change, Counts, Quota, Watch};
@@ -31,6 +35,9 @@ struct Record {
     audit: Audit,
     watch: Watch,
     n_proposed: u64,
+    n_tested: u64,
+    /// Of the tested ones those that were judged as point masses.
+    n_points: u64,
     n_accepted: u64,
 }
 
@@ -54,7 +61,15 @@ pub(crate) struct Standing {
 
 impl Version {
     pub(super) fn new(identity: &v1::Identity, trust: Trust) -> Self {
-        let record = Record { trust, audit: Audit::new(), watch: Watch::default(), n_proposed: 0, n_accepted: 0 };
+        let record = Record {
+            trust,
+            audit: Audit::new(),
+            watch: Watch::default(),
+            n_proposed: 0,
+            n_tested: 0,
+            n_points: 0,
+            n_accepted: 0,
+        };
         let id: Arc<str> = identity.version_id.as_str().into();
         Self { metrics_label: id.clone(), id, label: identity.label.clone(), record: Mutex::new(record) }
     }
@@ -69,12 +84,15 @@ impl Version {
         self.record().trust == Trust::Trusted
     }
 
-    /// A round of a request with this quota has tested a proposal of `n_proposed` tokens. Says so where that raises or ends
-    /// an alarm.
-    pub(crate) fn count_round(&self, n_proposed: usize, n_tested: usize, n_accepted: usize, quota: &mut Quota) {
-        let (tested, accepted) = (n_tested as u64, n_accepted as u64);
+    /// A round of a request with this quota has tested a proposal. Says so where that raises or ends an alarm.
+    pub(crate) fn count_round(&self, proposal: &Proposal, outcome: &RoundOutcome, quota: &mut Quota) {
+        let (tested, accepted) = (outcome.n_tested as u64, outcome.n_accepted as u64);
+        let distributions = proposal.distributions().iter().take(outcome.n_tested);
+        let n_points = distributions.filter(|draft| matches!(draft, DraftDistribution::Point(_))).count();
         let mut record = self.record();
-        record.n_proposed += n_proposed as u64;
+        record.n_proposed += proposal.len() as u64;
+        record.n_tested += tested;
+        record.n_points += n_points as u64;
         record.n_accepted += accepted;
         let change = record.watch.observe(quota.take(Counts { tested, accepted }));
         drop(record);
@@ -148,6 +166,8 @@ impl Version {
                 low_accepted: record.watch.low().accepted,
                 has_fallen: record.watch.has_fallen(),
             }),
+            tokens_tested: record.n_tested,
+            points_tested: record.n_points,
         }
     }
 

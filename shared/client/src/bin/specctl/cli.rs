@@ -177,7 +177,8 @@ Columns:
   passed, expected  of audited positions: the share that passed, and that should if q is true
   evidence          the most that has ever spoken against the claim, and the threshold, as
                     logarithms of a bet's winnings; an honest version reaches the threshold
-                    with a probability of one in a million in all its life
+                    with a probability of one in a million in all its life; \"points only\" for
+                    a version that claims nothing, such as prompt lookup
 
 Acceptance of a version that fell to less than half of what it used to be is said below the table.
 

@@ -46,6 +46,8 @@ fn version(version: &DraftVersion) -> serde_json::Value {
         "detail": version.detail,
         "tokens_proposed": version.tokens_proposed,
         "tokens_accepted": version.tokens_accepted,
+        "tokens_tested": version.tokens_tested,
+        "points_tested": version.points_tested,
         "honesty": {
             "positions": honesty.positions,
             "expected_accepted": honesty.expected_accepted,
@@ -61,6 +63,11 @@ fn version(version: &DraftVersion) -> serde_json::Value {
             "has_fallen": acceptance.has_fallen,
         },
     })
+}
+
+/// Whether it was tested by nothing but point masses: then there is nothing to audit.
+pub(crate) fn has_only_points(version: &DraftVersion) -> bool {
+    version.tokens_tested > 0 && version.points_tested == version.tokens_tested
 }
 
 fn trust(trust: DraftTrust) -> &'static str {

@@ -8,6 +8,7 @@ use super::{GenerateResponse, TokenOrigin, generate_request, generate_response, 
 
 pub(crate) const TARGET_VERSION: &str = "aaaa000011112222333344445555666677778888999900001111222233334444";
 const LIAR_VERSION: &str = "eeee000011112222333344445555666677778888999900001111222233334444";
+const LOOKUP_VERSION: &str = "abab000011112222333344445555666677778888999900001111222233334444";
 const DRAFT_VERSION: &str = "dddd000011112222333344445555666677778888999900001111222233334444";
 
 /// The request as text: "role: content" for each message, or the plain text.
@@ -174,7 +175,7 @@ pub(crate) fn identity_response() -> v1::VerifierServiceGetIdentityResponse {
     v1::VerifierServiceGetIdentityResponse { identity: Some(target_identity()), drafts: vec![ready, silent] }
 }
 
-/// The version of the draft that is ready, which is trusted.
+/// A liar, the version of the draft that is ready, which is trusted, and one that proposes point masses only.
 pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
     let version = v1::DraftVersion {
         version_id: DRAFT_VERSION.to_owned(),
@@ -197,6 +198,8 @@ pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
             low_accepted: 430,
             has_fallen: true,
         }),
+        tokens_tested: 30_000,
+        points_tested: 29_700,
     };
     let liar = v1::DraftVersion {
         version_id: LIAR_VERSION.to_owned(),
@@ -214,8 +217,21 @@ pub(crate) fn draft_versions() -> v1::VerifierServiceListDraftVersionsResponse {
             threshold: 14.5,
         }),
         acceptance: None,
+        tokens_tested: 950,
+        points_tested: 50,
     };
-    v1::VerifierServiceListDraftVersionsResponse { versions: vec![liar, version] }
+    let lookup = v1::DraftVersion {
+        version_id: LOOKUP_VERSION.to_owned(),
+        label: "lookup".to_owned(),
+        trust: v1::DraftTrust::Trusted.into(),
+        tokens_proposed: 600,
+        tokens_accepted: 150,
+        honesty: Some(v1::HonestyAudit { threshold: 14.5, ..v1::HonestyAudit::default() }),
+        tokens_tested: 400,
+        points_tested: 400,
+        ..v1::DraftVersion::default()
+    };
+    v1::VerifierServiceListDraftVersionsResponse { versions: vec![liar, version, lookup] }
 }
 
 pub(crate) fn draft_identity() -> v1::Identity {

@@ -30,13 +30,16 @@ The verdicts:
   FAILED      not as promised. `law` and `noise` fail by chance with the probability that
               --false-alarm sets, both together; `greedy` and `seeded` never; `honesty` as the
               verifier is set.
-  not judged  too little was seen: no draft is ready, drafts rested or came late, or there was
-              no time. Less load, fewer --streams or a longer --time-limit may help.
+  not judged  too little was seen: no draft is ready, drafts rested or came late, there was no
+              time, or a draft version has proposed nothing that is audited, which requests with a
+              seed are not. Less load, fewer --streams or a longer --time-limit may help.
   noted       `greedy` or `seeded` answers differ, on a target that does not promise equal bits for
               a row in any company (`specctl identity` shows its device; the fused CPU operators
               promise it, libtorch's do not). Two tokens that nearly tie may then change places
               without a fault, so this counts neither way, and the verdict rests on the laws. Also
-              a version in quarantine that no draft serves any more.
+              a draft version of which nothing was audited: because it has proposed point masses
+              only, as prompt lookup does, which claim nothing that could be false, or because no
+              draft serves it any more; and one in quarantine that no draft serves any more.
 
 Exit codes:
   0  every check passed          3  a check failed

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 use specfleet_client::v1::{DraftStatus, DraftTrust, DraftVersion};
 
-use super::trust;
+use super::{has_only_points, trust};
 use crate::acceptance::share;
 use crate::json;
 use crate::text::short_id;
@@ -63,6 +63,7 @@ fn record(version: Option<&DraftVersion>) -> [String; 6] {
         of_audited(honesty.accepted as f64),
         of_audited(honesty.expected_accepted),
         match honesty.positions {
+            0 if has_only_points(version) => "points only".to_owned(),
             0 => "-".to_owned(),
             _ => format!("{evidence:.1} of {:.1}", honesty.threshold),
         },
