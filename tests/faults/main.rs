@@ -2,6 +2,10 @@
 //! reason why it cannot occur; the tests here are those that need both services.
 #![allow(clippy::unwrap_used)]
 
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
 mod accounts;
 mod cost;
 mod deadlines;
@@ -21,3 +25,7 @@ mod traces;
 mod transport;
 mod verifier_dies;
 mod vocabulary;
+
+/// Counts what is in use, for the soak.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
