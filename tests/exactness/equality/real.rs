@@ -21,34 +21,47 @@ use super::Text;
 
 /// Requests at the same time.
 const CROWD: usize = 16;
+/// Rows of a pass where prompts come in chunks.
+const CHUNK: usize = 24;
 /// KV memory for a crowd of the longest sequences.
 const ROOMY: usize = 16 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bf16_by_the_fused_operators() {
-    check(Dtype::Bf16, Operators::Fused, [(4, 32), (50, 200)]).await;
+    check(Dtype::Bf16, Operators::Fused, [scale(4, 32, 5), scale(50, 200, 5)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f32_by_the_fused_operators() {
-    check(Dtype::F32, Operators::Fused, [(2, 32), (50, 200)]).await;
+    check(Dtype::F32, Operators::Fused, [scale(2, 32, 5), scale(50, 200, 5)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bf16_by_libtorchs_operators() {
-    check(Dtype::Bf16, Operators::Libtorch, [(1, 20), (6, 200)]).await;
+    check(Dtype::Bf16, Operators::Libtorch, [scale(1, 20, 5), scale(50, 200, 2)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f32_by_libtorchs_operators() {
-    check(Dtype::F32, Operators::Libtorch, [(1, 20), (6, 200)]).await;
+    check(Dtype::F32, Operators::Libtorch, [scale(1, 20, 5), scale(50, 200, 2)]).await;
 }
 
-/// Prompts and tokens of each.
-type Scale = (usize, usize);
+/// How much is run.
+#[derive(Clone, Copy)]
+struct Scale {
+    n_prompts: usize,
+    /// Tokens of each text.
+    n_tokens: usize,
+    /// Drafts for each text, which take turns where these are not all there are.
+    n_drafts: usize,
+}
+
+fn scale(n_prompts: usize, n_tokens: usize, n_drafts: usize) -> Scale {
+    Scale { n_prompts, n_tokens, n_drafts }
+}
 
 async fn check(dtype: Dtype, operators: Operators, [short, long]: [Scale; 2]) {
-    let (n_prompts, n_tokens) = if real_models::long_form() { long } else { short };
+    let scale = if real_models::long_form() { long } else { short };
     let _turn = real_models::turn().await;
     let draft = real_models::draft();
     let Some(target) = real_models::target(dtype, operators, ROOMY) else { return };
@@ -58,14 +71,14 @@ async fn check(dtype: Dtype, operators: Operators, [short, long]: [Scale; 2]) {
 
     notebook.turn_to("plain decoding without services");
     let mut texts = Vec::new();
-    for prompt in real_models::prompts(&target, n_prompts) {
-        let tokens = plain::greedy(&mut *target.model, &prompt, n_tokens);
+    for prompt in real_models::prompts(&target, scale.n_prompts) {
+        let tokens = plain::greedy(&mut *target.model, &prompt, scale.n_tokens);
         known.learn(&prompt, &tokens);
         texts.push(Text { prompt, tokens });
     }
     let longest_prompt = texts.iter().map(|text| text.prompt.len()).max().unwrap();
     let drafts = Drafts::of_every_kind(draft, &known);
-    let mut case = Case { notebook, texts, drafts, n_tokens, runs: Runs::default() };
+    let mut case = Case { notebook, texts, drafts, scale, runs: Runs::default() };
 
     // Prompts in one pass.
     let mut settings = scripted_pair::settings().verifier;
@@ -78,12 +91,14 @@ async fn check(dtype: Dtype, operators: Operators, [short, long]: [Scale; 2]) {
     drop(verifier);
 
     // Prompts in chunks, and half of them with a part of the text that others decode.
-    settings.step_tokens = 24;
+    settings.step_tokens = CHUNK;
+    assert!(longest_prompt > CHUNK, "{longest_prompt}");
     let target = real_models::target(dtype, operators, ROOMY).unwrap();
     let verifier = Verifier::start(case.notebook.observe(target), case.drafts.channels(), settings);
     verifier.wait_for_drafts().await;
     case.in_a_crowd(&verifier, "a crowd with prompts in chunks", Case::continuing).await;
 
+    assert!(case.runs.n_reused > 0, "no prompt began as another");
     case.judge(&format!("{dtype}, {operators}"));
 }
 
@@ -92,7 +107,7 @@ struct Case {
     notebook: Notebook,
     texts: Vec<Text>,
     drafts: Drafts,
-    n_tokens: usize,
+    scale: Scale,
     runs: Runs,
 }
 
@@ -122,22 +137,27 @@ struct Job {
 }
 
 impl Case {
-    /// Each text once plainly and once with each draft, whose lengths take turns.
+    /// Each text once plainly and once with each of its drafts, whose lengths take turns.
     fn jobs(&self) -> Vec<Job> {
-        let of_text = |text| {
-            let plain = Job { text, draft: None, draft_length: 0, n_tokens: self.n_tokens, n_given: 0, leaves: false };
-            let drafted = move |draft| {
-                let draft_length = 1 + ((text + 3 * draft) % 8) as u32;
-                Job { draft: Some(draft), draft_length, ..plain }
-            };
-            std::iter::once(plain).chain((0..self.drafts.len()).map(drafted))
-        };
-        (0..self.texts.len()).flat_map(of_text).collect()
+        (0..self.texts.len()).flat_map(|text| self.ways(text)).collect()
+    }
+
+    fn ways(&self, text: usize) -> Vec<Job> {
+        let Scale { n_tokens, n_drafts, .. } = self.scale;
+        let plain = Job { text, draft: None, draft_length: 0, n_tokens, n_given: 0, leaves: false };
+        let drafted = (0..n_drafts).map(|index| {
+            let draft = (text * n_drafts + index) % self.drafts.len();
+            let draft_length = 1 + ((text + 3 * draft) % 8) as u32;
+            Job { draft: Some(draft), draft_length, ..plain }
+        });
+        std::iter::once(plain).chain(drafted).collect()
     }
 
     /// One request at a time: another way for each text, since all follow in the crowd.
     async fn alone(&mut self, verifier: &Verifier) {
-        for job in self.jobs().into_iter().step_by(self.drafts.len()) {
+        for text in 0..self.texts.len() {
+            let ways = self.ways(text);
+            let job = ways[text % ways.len()];
             self.notebook.turn_to(&format!("alone, {}", self.describe(job)));
             let ran = self.run(verifier, job).await;
             self.runs.add(job, ran);
@@ -224,13 +244,13 @@ impl Case {
         for text in &self.texts {
             // In the crowd each way ran through the first quarter, but for at most one whose client left before. Plain
             // decoding without services makes up for that.
-            let ways = self.drafts.len() + 1;
-            text.assert_equal_bits(self.n_tokens / 4, ways, &self.notebook);
-            text.assert_equal_bits(self.n_tokens, 2, &self.notebook);
+            let Scale { n_tokens, n_drafts, .. } = self.scale;
+            text.assert_equal_bits(n_tokens / 4, n_drafts + 1, &self.notebook);
+            text.assert_equal_bits(n_tokens, 2, &self.notebook);
         }
         let runs = &self.runs;
         let figures = [
-            ("texts", format!("{} of {} tokens", self.texts.len(), self.n_tokens)),
+            ("texts", format!("{} of {} tokens", self.texts.len(), self.scale.n_tokens)),
             ("requests", runs.n_requests.to_string()),
             ("committed positions", runs.n_positions.to_string()),
             ("rows of logits", self.notebook.n_rows().to_string()),

@@ -76,8 +76,6 @@ impl Plan {
 
     fn n_draws(&self) -> usize {
         match (long_form(), self.draw) {
-            // A request for each draw, and few requests at a time: slow.
-            (true, Draw::Beginning { .. }) if self.concurrency < 16 => 20_000,
             (true, _) => 200_000,
             (false, Draw::Piece { .. }) => 8_000,
             (false, Draw::Beginning { .. }) => 3_000,

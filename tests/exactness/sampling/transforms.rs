@@ -123,6 +123,9 @@ async fn the_law_holds_under_each_transform_in_any_company() {
     for (name, sampling, draw) in of_a_row.into_iter().chain(with_a_memory.into_iter().skip(n_skipped)) {
         for concurrency in [1, 4, 16] {
             for (seeds, rule) in [(Seeds::Unknown, "standard, no seed")].into_iter().chain(RULES) {
+                if concurrency == 16 && matches!(draw, Draw::Beginning { .. }) && !matches!(seeds, Seeds::Unknown) {
+                    continue; // The table of transforms with a memory has these.
+                }
                 let plan = Plan { sampling: sampling.clone(), draw, seeds, concurrency, ..Plan::default() };
                 report.case(format!("{name}, {concurrency} at a time, {rule}"), &pair.client, &plan, RISING).await;
             }
