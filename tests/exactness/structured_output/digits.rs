@@ -67,9 +67,18 @@ async fn a_draft_token_outside_the_grammar_is_rejected_into_the_masked_target() 
     for index in 0..8 {
         assert_four_digits(&Outcome::of(&verifier.client, four_digits(greedy(), &[index])).await.unwrap());
     }
-    let outcome = Outcome::of(&verifier.client, four_digits(greedy(), &[11])).await.unwrap();
-    assert_eq!(outcome.token_ids(), [0, 1, 2, 7, END]);
-    assert_four_digits(&outcome);
+    let mut n_tries = 0;
+    let outcome = loop {
+        let outcome = Outcome::of(&verifier.client, four_digits(greedy(), &[11])).await.unwrap();
+        assert_eq!(outcome.token_ids(), [0, 1, 2, 7, END]);
+        assert_four_digits(&outcome);
+        // Where masks take long, as on a busy machine, proposals are short and end before the x.
+        if outcome.rounds[1..].iter().all(|round| round.n_proposed > 2) {
+            break outcome;
+        }
+        n_tries += 1;
+        assert!(n_tries < 100, "{:?}", outcome.rounds);
+    };
     assert_eq!(outcome.count(TokenOrigin::Accepted), 2, "{:?}", outcome.rounds);
     assert_eq!(outcome.count(TokenOrigin::Corrected), 2, "the digit in place of x, and the end: {:?}", outcome.rounds);
 }
